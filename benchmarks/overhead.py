@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import notebook_prof as nbp
-from notebook_prof.collectors.heap import MemrayTracer
+from notebook_prof.collectors.heap import HeapCollector
 
 TITLE = "Overhead of recording"
 
@@ -115,12 +115,14 @@ def counters() -> Iterator[None]:
 @contextmanager
 def heap() -> Iterator[None]:
     """Only the tracer of the heap."""
-    tracing = MemrayTracer()
-    tracing.start()
+    from notebook_prof.trace import Clock
+
+    tracing = HeapCollector()
+    tracing.start(Clock())
     try:
         yield
     finally:
-        tracing.close()
+        tracing.abandon()
 
 
 def plain() -> Iterator[tuple[str, Callable[[], object]]]:

@@ -22,7 +22,6 @@ from ..collectors.python.thread_stacks import ObservedThread, decode
 from ..collectors.statements import Statements
 from ..collectors.system import put_readings
 from ..collectors.system.names.watch import put_names
-from ..collectors.system.polling import decode as decoded
 from ..errors import NotRecordedError
 from ..profiles.profile import Profile
 from ..trace.arrays import IntArray
@@ -100,7 +99,7 @@ def build(watch: NotebookWatch, saved: Saved | None = None) -> Trace:
     )  # fmt: skip
     _put_statements(builder, runs, ends, lines, tracks)
     _put_samples(builder, watch, runs, ends, tracks)
-    put_readings(builder, decoded(watch.data), watch.threads, watch.children)
+    put_readings(builder, watch.reader)
     watch.gpus.put(builder)
     cells = _identities(runs)
     builder.table(
@@ -182,7 +181,7 @@ def _name(run: CellRun, lines: list[str], end_ns: int) -> str:
 
 
 def _track(builder: TraceBuilder, watch: NotebookWatch, tid: int) -> int:
-    name = _TRACK if tid == watch.tid else f"{_TRACK}: {watch.threads.get(tid, tid)}"
+    name = _TRACK if tid == watch.tid else f"{_TRACK}: {watch.reader.threads.get(tid, tid)}"
     return builder.track(name, pid=watch.pid, tid=tid)
 
 

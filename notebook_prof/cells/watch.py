@@ -13,9 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from .. import own_processes
 from ..collectors import statements
-from ..collectors.machine import live_children, live_threads
 from ..collectors.nvml.metrics import Gpus
 from ..collectors.python.thread_stacks import ThreadStacks
 from ..collectors.system.names.watch import Roots, Walked, walk_names
@@ -106,9 +104,6 @@ class NotebookWatch:
         self.clock = clock if clock is not None else Clock()
         self.pid, self.tid = os.getpid(), threading.get_native_id()
         self.runs: list[CellRun] = []
-        self.data = bytearray()
-        self.threads: dict[int, str] = {}
-        self.children: dict[int, str] = {}
         self.made: dict[tuple[int, int, int], int] = {}  # run that made a buffer: device, address, bytes
         self.stacks = ThreadStacks(self.clock.now_ns)
         self.own_ns = 0  # time that the watch took between cells
@@ -123,7 +118,7 @@ class NotebookWatch:
         self._modules = len(sys.modules)
         self._known = {name.partition(".")[0] for name in list(sys.modules)}
         self._lock = threading.Lock()
-        self._reader = UsageReader(self.data.extend, self._learn_names, own_processes.pids())
+        self.reader = UsageReader()
         self.gpus = Gpus()
         self._parked = False
         self._wake, self._quit = threading.Event(), threading.Event()
@@ -223,32 +218,26 @@ class NotebookWatch:
         self._wake.set()
         if self._thread is not None:
             self._thread.join()
-        if self._reader.tree is not None:
-            self._reader.tree.name_threads(self.end_ns)
-            self._reader.tree.close()
+        self.reader.facts()  # reads the names of threads while they live
+        self.reader.close()
         self.gpus.close()
         self.stacks.let_go()
 
     def read_now(self) -> None:
-        """Read memory and CPU times, and the names of threads."""
+        """Read memory and CPU times."""
         if not self.end_ns:
-            now = self.clock.now_ns()
-            self._read(now)
-            if self._reader.tree is not None:
-                with self._lock:
-                    self._reader.tree.name_threads(now)
+            self._read(self.clock.now_ns())
             self._take_marks()
 
     def _read(self, now: int, apart_ns: int = 0) -> tuple[int, int]:
         """Read memory and CPU times; threads and children only if last read `apart_ns` ago."""
         with self._lock:
-            tree = self._reader.tree
-            level = self._reader.memory(now)
+            tree = self.reader.tree
+            level = self.reader.memory(now)
             if tree is None or now - self._looked_ns >= apart_ns:
                 self._looked_ns = now
-                self._reader.look(now)
-            if tree is not None:
-                tree.edge(now, threading.get_native_id())
+                self.reader.look(now)
+            self.reader.edge(now)
             return level, tree.high_bytes if tree is not None else 0
 
     def _take_marks(self) -> None:
@@ -266,10 +255,6 @@ class NotebookWatch:
         new = sorted(name for name in names - self._known if not name.startswith("_"))
         self._modules, self._known = len(sys.modules), names
         return " ".join(new)
-
-    def _learn_names(self) -> None:
-        self.threads |= live_threads()
-        self.children |= live_children()
 
     def _poll(self) -> None:
         still = 0
@@ -299,13 +284,13 @@ class NotebookWatch:
             age_ns = now - run.begin_ns
             try:
                 with self._lock:
-                    tree = self._reader.tree
+                    tree = self.reader.tree
                     level = tree.main.rss_bytes() if tree is not None else resident_bytes()
                     if abs(level - shown) >= MOVED_BYTES:
-                        level = shown = self._reader.memory(now)
+                        level = shown = self.reader.memory(now)
                     if now - self._looked_ns >= max(_LOOK_NS, age_ns // _OF_AGE):
                         self._looked_ns = now
-                        self._reader.look(now)
+                        self.reader.look(now)
                         self.gpus.read(now)
                 run.peak_bytes = max(run.peak_bytes, level)
                 if age_ns >= LONG_NS and not sampled_elsewhere():

@@ -20,7 +20,6 @@ from .base import Availability, Collector
 from .devices import gpu_extra, in_use
 
 _EVENT: Final = ("ts", "addr", "bytes", "device", "allocated", "reserved")
-PINNED: Final = "CuPy pinned memory, free blocks"
 _left: dict[int, Any] = {}
 """Hooks that were stopped by another thread, keyed by their own thread, which is the only one that can remove
 them."""
@@ -46,9 +45,7 @@ class CupyCollector(Collector):
         """Six numbers for each allocation or free: see `_EVENT`."""
         self._totals: dict[int, list[int]] = {}
         self._thread = 0
-        self._pinned: list[tuple[int, int]] = []
         self._pools: dict[int, tuple[int, int]] = {}
-        self._now: Callable[[], int] = Clock().now_ns
 
     @classmethod
     def availability(cls) -> Availability:
@@ -67,12 +64,10 @@ class CupyCollector(Collector):
         if not state.ok:
             raise RuntimeError(state.reason)
         self._thread = threading.get_ident()
-        self._now = clock.now_ns
         used = in_use()
         for device in range(cupy.cuda.runtime.getDeviceCount()):
             is_used = used is None or device in used
             self._totals[device] = [*_pool(cupy, device)] if is_used else [0, 0]
-        self._note_pinned()
         self._look_at_allocator()
         if (left := _left.pop(self._thread, None)) is not None:
             with suppress(KeyError):  # that thread has ended, and this one has its number
@@ -87,7 +82,7 @@ class CupyCollector(Collector):
         if hook is None:
             return
         if threading.get_ident() != self._thread:
-            hook.mute()
+            hook.muted = True
             _left[self._thread] = hook
             self.report.add(
                 "cupy-hook-left",
@@ -99,19 +94,15 @@ class CupyCollector(Collector):
             return
         hook.__exit__(None, None, None)
         self._look_at_allocator()
-        self._note_pinned()
         used = in_use()
         touched = [device for device in self._totals if used is None or device in used]
         self._pools = {device: _pool(self._cupy, device) for device in touched}
 
     def result(self, builder: TraceBuilder) -> None:
-        """Add the allocations, the pinned pool's counter and the names of the devices."""
+        """Add the allocations and the names of the devices."""
         if self._events:
             columns = np.array(self._events).reshape(-1, len(_EVENT)).T
             builder.allocations(**dict(zip(_EVENT, columns, strict=True)))
-        if self._pinned:
-            track = builder.track(PINNED, "counter", unit="")
-            builder.counter(track, *zip(*self._pinned, strict=True))
         runtime = self._cupy.cuda.runtime
         names = [runtime.getDeviceProperties(device)["name"] for device in self._totals]
         texts = [name.decode(errors="replace") if isinstance(name, bytes) else str(name) for name in names]
@@ -138,10 +129,6 @@ class CupyCollector(Collector):
             advice="see the card's own counter (nvml), or record with "
             "cupy.cuda.set_allocator(cupy.cuda.MemoryPool().malloc)",
         )
-
-    def _note_pinned(self) -> None:
-        blocks = self._cupy.get_default_pinned_memory_pool().n_free_blocks()
-        self._pinned.append((self._now(), int(blocks)))
 
     def _compare(self) -> None:
         """Report any difference between the pool's total at the end and the sum of the events."""
@@ -181,9 +168,6 @@ def make_hook(
         def free_postprocess(self, **facts: int) -> None:
             if not self.muted:
                 self._note(facts["device_id"], facts["mem_ptr"], -facts["mem_size"])
-
-        def mute(self) -> None:
-            self.muted = True
 
         def _note(self, device: int, address: int, size: int) -> None:
             total = totals.setdefault(device, [0, 0])

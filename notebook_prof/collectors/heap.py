@@ -9,9 +9,8 @@ import sys
 import tempfile
 import threading
 import weakref
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Final
 
 import pandas as pd
 
@@ -36,12 +35,18 @@ NUMBERS: Final = ("bytes", "count", "kept_bytes", "kept_count")
 class HeapCollector(Collector):
     """Traces the process's allocations and their Python stacks with memray."""
 
-    # It slows down the code, so times of Python functions in the same recording are too long.
+    # It slows down the code, so times of Python functions in the same recording are too long. It sees
+    # allocations by C code (NumPy, Arrow, torch on the CPU). Python objects appear as the arenas that the
+    # interpreter's allocator requests for them. The file stays small, since it has only sums by stack.
     name: ClassVar[str] = "heap"
     holds: ClassVar[frozenset[str]] = frozenset({"tracing of the heap"})
 
     def __init__(self, options: CollectorOptions | None = None) -> None:
-        self._tracer: MemrayTracer | None = None
+        self._memray: Any = None
+        self._folder = ""
+        self._tracker: Any = None
+        self._error: Exception | None = None
+        self._giving_way = GivingWay(self._end)
 
     @classmethod
     def availability(cls) -> Availability:
@@ -56,128 +61,61 @@ class HeapCollector(Collector):
             raise RecordingError(_ABSENT)
         if sys.getprofile() is not None:
             raise RecordingError(_excluded("a profiler of the user's code (sys.getprofile() is not None)"))
-        self._tracer = MemrayTracer()
-        try:
-            self._tracer.start()
-        except RuntimeError as error:
-            self.abandon()
-            raise RecordingError(_excluded("memray's Tracker in the user's code")) from error
-
-    def stop(self) -> None:
-        """End tracing."""
-        if self._tracer is not None:
-            self._tracer.stop()
-
-    def result(self, builder: TraceBuilder) -> None:
-        """Add the table of blocks by line, and the name of the tool that traced them."""
-        tracer, self._tracer = self._tracer, None
-        if tracer is None:
-            return
-        try:
-            at_peak, kept = tracer.blocks()
-        finally:
-            tracer.close()
-        builder.table(HEAP, blocks_table(at_peak, kept, builder.metadata.get(OTHER_CELLS, {})), times=())
-        builder.metadata[HEAP] = {"tool": tracer.tool, "peak_bytes": tracer.peak_bytes}
-        if tracer.giving_way.to:
-            example = f"the code used {tracer.giving_way.to}, which excludes tracing the heap"
-            self.report.add("heap-gave-way", "loss", example=example, effect="the heap was traced until then")
-        effect = "code that calls many functions, or makes many objects, ran slower than without tracing"
-        advice = "measure times in a recording without --heap"
-        self.report.add("heap-traced", "info", example=tracer.tool, effect=effect, advice=advice)
-
-    def abandon(self) -> None:
-        """Stop tracing, and delete the result."""
-        if self._tracer is not None:
-            self._tracer.close()
-            self._tracer = None
-
-
-def _excluded(by: str) -> str:
-    return f"{by} is running, which excludes tracing the heap: end it first"
-
-
-class StackLine(NamedTuple):
-    """A line of a Python stack."""
-
-    function: str
-    file: str
-    line: int
-
-
-@dataclass(frozen=True, slots=True)
-class Blocks:
-    """Blocks allocated by one stack."""
-
-    stack: Sequence[StackLine]  # innermost first; empty if unknown
-    bytes: int
-    count: int
-
-
-def blocks_table(at_peak: Sequence[Blocks], kept: Sequence[Blocks], cells: Mapping[str, str]) -> pd.DataFrame:
-    """Return one row per line of user code and allocating function, with columns ``KEYS`` and ``NUMBERS``."""
-    # ``bytes`` sums to the peak. ``line`` is the innermost line of user code, empty if there is none on the
-    # stack. ``allocated_by`` is the innermost Python function, empty without a Python stack.
-    rows = [(*_keys_of(one.stack, cells), one.bytes, one.count, 0, 0) for one in at_peak]
-    rows += [(*_keys_of(one.stack, cells), 0, 0, one.bytes, one.count) for one in kept]
-    table = pd.DataFrame(rows, columns=[*KEYS, *NUMBERS]).astype(dict.fromkeys(NUMBERS, "int64"))
-    return table.groupby(list(KEYS), sort=False)[list(NUMBERS)].sum().reset_index()
-
-
-def _keys_of(stack: Sequence[StackLine], cells: Mapping[str, str]) -> tuple[str, str, str]:
-    """Return the innermost line of user code, its source, and the allocating function."""
-    own = next((one for one in stack if owner_of(one.file) in (CELL, USER)), None)
-    line = text = ""
-    if own is not None:
-        frame = PythonFrame(own.function, own.file, own.line, own.line, owner_of(own.file))
-        line, _, text = line_name(placed([frame])[0], cells).partition("  ")
-    if not stack:
-        return line, text, ""
-    if any(one.file.startswith("<frozen importlib") for one in stack):
-        return line, text, "import"
-    innermost = next((one for one in stack if owner_of(one.file) != OURS), stack[0])
-    owner = owner_of(innermost.file)
-    file = short_file(PythonFrame(*innermost[:2], innermost.line, innermost.line, owner), cells)
-    return line, text, f"{innermost.function} ({file})"
-
-
-class MemrayTracer:
-    """Traces the heap into a file, which stays small because it contains only sums by stack."""
-
-    # It sees allocations by C code (NumPy, Arrow, torch on the CPU). Python objects appear as the arenas that
-    # the interpreter's allocator requests for them.
-    def __init__(self) -> None:
-        self._memray: Any = require("memray", extra="heap", purpose="tracing the heap")
-        self.tool, self.peak_bytes = f"memray {self._memray.__version__}", 0
-        self._folder = ""
-        self._tracker: Any = None
-        self._error: Exception | None = None
-        self.giving_way = GivingWay(self._end)
-
-    def start(self) -> None:
-        """Start tracing all threads of the process."""
-        memray = self._memray
+        memray = self._memray = require("memray", extra="heap", purpose="tracing the heap")
         self._folder = tempfile.mkdtemp(prefix="notebook-prof-heap-")
         weakref.finalize(self, _remove, self._folder, os.getpid())
         destination = memray.FileDestination(self._file, overwrite=True, compress_on_exit=False)
         self._tracker = memray.Tracker(
             destination=destination, file_format=memray.FileFormat.AGGREGATED_ALLOCATIONS
         )
-        self.giving_way.watch()
+        self._giving_way.watch()
         # memray drops as many outermost frames as the starting thread has then, so it is started in a new
         # thread
         starter = threading.Thread(target=self._enter, name="notebook_prof heap")
         starter.start()
         starter.join()
+        if isinstance(self._error, RuntimeError):
+            raise RecordingError(_excluded("memray's Tracker in the user's code")) from self._error
         if self._error is not None:
             raise self._error
-        self.giving_way.hook = threading._profile_hook
-        self.giving_way.armed = True
+        self._giving_way.hook = threading._profile_hook
+        self._giving_way.armed = True
 
     def stop(self) -> None:
-        """Stop tracing. The result stays in the file."""
-        self.giving_way.unwatch()
+        """End tracing. The result stays in the file."""
+        self._giving_way.unwatch()
         self._end()
+
+    def result(self, builder: TraceBuilder) -> None:
+        """Add the table of blocks by line, and the name of the tool that traced them."""
+        if self._memray is None:
+            return
+        with self._memray.FileReader(self._file) as reader:
+            at_peak = reader.get_high_watermark_allocation_records(merge_threads=True)
+            kept = reader.get_leaked_allocation_records(merge_threads=True)
+            table = blocks_table(at_peak, kept, builder.metadata.get(OTHER_CELLS, {}))
+            peak_bytes = int(reader.metadata.peak_memory)
+        self.abandon()
+        builder.table(HEAP, table, times=())
+        tool = f"memray {self._memray.__version__}"
+        builder.metadata[HEAP] = {"tool": tool, "peak_bytes": peak_bytes}
+        if self._giving_way.to:
+            example = f"the code used {self._giving_way.to}, which excludes tracing the heap"
+            self.report.add("heap-gave-way", "loss", example=example, effect="the heap was traced until then")
+        effect = "code that calls many functions, or makes many objects, ran slower than without tracing"
+        advice = "measure times in a recording without --heap"
+        self.report.add("heap-traced", "info", example=tool, effect=effect, advice=advice)
+
+    def abandon(self) -> None:
+        """End tracing, and delete the file."""
+        self.stop()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _enter(self) -> None:
+        try:
+            self._tracker.__enter__()
+        except Exception as error:
+            self._error, self._tracker = error, None
 
     def _end(self) -> None:
         tracker, self._tracker = self._tracker, None
@@ -190,35 +128,41 @@ class MemrayTracer:
         if hook is not None and getattr(hook, "__module__", "") != "memray._memray":
             threading.setprofile(hook)  # the user's hook for new threads
 
-    def blocks(self) -> tuple[list[Blocks], list[Blocks]]:
-        """Return the blocks at the peak, and those that are still there at the end."""
-        with self._memray.FileReader(self._file) as reader:
-            at_peak = reader.get_high_watermark_allocation_records(merge_threads=True)
-            kept = reader.get_leaked_allocation_records(merge_threads=True)
-            self.peak_bytes = int(reader.metadata.peak_memory)
-            return [_blocks(record) for record in at_peak], [_blocks(record) for record in kept]
-
-    def close(self) -> None:
-        """End tracing, and delete the file."""
-        self.stop()
-        shutil.rmtree(self._folder, ignore_errors=True)
-
-    def _enter(self) -> None:
-        try:
-            self._tracker.__enter__()
-        except Exception as error:
-            self._error, self._tracker = error, None
-
     @property
     def _file(self) -> str:
         return os.path.join(self._folder, "heap.bin")
 
 
+def _excluded(by: str) -> str:
+    return f"{by} is running, which excludes tracing the heap: end it first"
+
+
+def blocks_table(at_peak: Iterable[Any], kept: Iterable[Any], cells: Mapping[str, str]) -> pd.DataFrame:
+    """Return one row per line of user code and allocating function, with columns ``KEYS`` and ``NUMBERS``."""
+    # The arguments are memray's records, each the blocks of one stack. ``bytes`` sums to the peak. ``line``
+    # is the innermost line of user code, empty if there is none on the stack. ``allocated_by`` is the
+    # innermost Python function, empty without a Python stack.
+    rows = [(*_keys_of(one.stack_trace(), cells), one.size, one.n_allocations, 0, 0) for one in at_peak]
+    rows += [(*_keys_of(one.stack_trace(), cells), 0, 0, one.size, one.n_allocations) for one in kept]
+    table = pd.DataFrame(rows, columns=[*KEYS, *NUMBERS]).astype(dict.fromkeys(NUMBERS, "int64"))
+    return table.groupby(list(KEYS), sort=False)[list(NUMBERS)].sum().reset_index()
+
+
+def _keys_of(stack: Sequence[tuple[str, str, int]], cells: Mapping[str, str]) -> tuple[str, str, str]:
+    """Return the innermost line of user code, its source, and the allocating function."""
+    frames = [PythonFrame(name, file, line, line, owner_of(file)) for name, file, line in stack]
+    own = next((frame for frame in frames if frame.owner in (CELL, USER)), None)
+    line = text = ""
+    if own is not None:
+        line, _, text = line_name(placed([own])[0], cells).partition("  ")
+    if not frames:
+        return line, text, ""
+    if any(frame.file.startswith("<frozen importlib") for frame in frames):
+        return line, text, "import"
+    innermost = next((frame for frame in frames if frame.owner != OURS), frames[0])
+    return line, text, f"{innermost.function} ({short_file(innermost, cells)})"
+
+
 def _remove(folder: str, pid: int) -> None:
     if pid == os.getpid():  # a forked child must not delete its parent's files when it ends
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _blocks(record: Any) -> Blocks:
-    stack = [StackLine(function, file, line) for function, file, line in record.stack_trace()]
-    return Blocks(stack, int(record.size), int(record.n_allocations))

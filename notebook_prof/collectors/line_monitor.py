@@ -84,7 +84,8 @@ class LineMonitor:
         self._is_watched: dict[str, bool] = {}
         self._loops: dict[str, list[tuple[int, int, int]]] = {}
         self._number: dict[int, int] = {}
-        self._region: dict[tuple[int, int], tuple[int, int]] = {}
+        # the region of each line
+        self.regions: dict[tuple[int, int], tuple[int, int]] = {}
         self._regions: list[set[tuple[int, int]]] = []
         self._local = threading.local()
         self._hits: dict[tuple[int, int], int] = {}
@@ -121,14 +122,6 @@ class LineMonitor:
             monitoring.register_callback(tool, event, None)
         monitoring.free_tool_id(tool)
 
-    def lines(self) -> Iterator[tuple[int, int]]:
-        """Yield the number of the code and the line, for all monitored lines."""
-        return iter(self._region)
-
-    def region(self, code: int, line: int) -> tuple[int, int]:
-        """Return the region of a line: the number of its code, and the line of its loop's head or 0."""
-        return self._region.get((code, line), (code, 0))
-
     def _watch(self, code: CodeType) -> None:
         events = _MONITORING.events
         local = events.LINE | events.PY_START | events.PY_RESUME | events.PY_RETURN | events.PY_YIELD
@@ -143,7 +136,7 @@ class LineMonitor:
             self._regions.append({(number, 0)})
             for line in lines:
                 heads = [head for head, first, last in loops if first <= line <= last and head in lines]
-                region = self._region[number, line] = number, max(heads, default=0)
+                region = self.regions[number, line] = number, max(heads, default=0)
                 self._regions[number].add(region)
             self.codes.append(one)  # kept alive, so its id stays unique
             self._number[id(one)] = number
@@ -180,7 +173,7 @@ class LineMonitor:
             return local.log  # type: ignore[no-any-return]
 
     def _callbacks(self, events: Any, disable: object) -> list[tuple[int, Callable[..., object]]]:
-        number, off, local, regions = self._number, self.off, self._local, self._region
+        number, off, local, regions = self._number, self.off, self._local, self.regions
 
         def line(code: CodeType, at: int) -> object:
             __tracebackhide__ = True

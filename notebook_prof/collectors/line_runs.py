@@ -197,8 +197,8 @@ def function_lines(monitor: LineMonitor, end_ns: int, sources: Sources) -> Funct
         for thread, events in monitor.threads.items()
     }
     lines_off: dict[int, set[int]] = {}
-    for number, line in monitor.lines():
-        if (region := monitor.region(number, line)) in monitor.off and region[1]:
+    for (number, line), region in monitor.regions.items():
+        if region in monitor.off and region[1]:
             place = homes[number].place(line) if number in homes else None
             lines_off.setdefault(number, set()).add(place.line if place is not None else line)
     codes = []

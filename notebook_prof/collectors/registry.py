@@ -92,13 +92,8 @@ def list_collectors() -> pd.DataFrame:
 
 def make(names: Sequence[str] | None = None, options: CollectorOptions | None = None) -> list[Collector]:
     """Make the collectors of a recording, in the order in which they start and return their results."""
-    # Without names, these are `python`; `torch` if torch is imported; `cupy` if CuPy is imported and has a
-    # GPU; and `cuda` if CuPy or Numba's CUDA is imported without a torch that can use the GPU. `cuda` is
-    # dropped if `torch` records CUDA, since both record the same. With `torch_memory`, `torch` leaves memory
-    # to it. `options.python` adds `python`, and `options.heap` adds `heap`. `system` and `marks` are always
-    # added, `nvml` if there is an NVIDIA driver. `python` is last, since it fits its samples to slices with
-    # exact times. A named collector that cannot record here is made anyway; its start fails, and the report
-    # says so.
+    # `python` is last, since it fits its samples to slices with exact times. A named collector that cannot
+    # record here is made anyway; its start fails, and the report says so.
     options = options if options is not None else CollectorOptions()
     entries = _entries(cached=True)
     chosen = set(names or _automatic())
@@ -109,7 +104,7 @@ def make(names: Sequence[str] | None = None, options: CollectorOptions | None = 
             f"no collector {unknown[0]!r}: {nearest(unknown[0], entries)}; see nbp.list_collectors()"
         )
     if {"torch", "cuda"} <= chosen and not _beside_torch():
-        chosen.discard("cuda")
+        chosen.discard("cuda")  # `torch` records the same
     if {"torch", "torch_memory"} <= chosen:
         options = replace(options, memory=False)  # `torch` would record the same blocks, without stacks
     if options.python is not None:
@@ -163,8 +158,9 @@ def _beside_torch() -> bool:
     """Return whether something other than torch's profiler must record CUDA kernels."""
     from .cuda import choose, routes, survey
 
-    best = choose(routes(survey()))  # with a CPU build of torch, for example
-    return best.ok and best.name != "kineto"
+    available = routes(survey())
+    best = choose(available)  # with a CPU build of torch, for example
+    return available[best].ok and best != "kineto"
 
 
 _foreign: dict[str, _CollectorEntry] | None = None

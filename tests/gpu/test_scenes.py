@@ -75,7 +75,7 @@ def by_route(scene: str, route: str, rounds: int = 1) -> list[dict[str, Any]]:
 def test_a_scene_is_whole(scene: scenes.Scene) -> None:
     needed(scene)
     if "cuda" in scene.collectors:
-        goes(choose(routes(survey())).name)
+        goes(choose(routes(survey())))
     (one,) = by_route(scene.name, "own")
     assert sum(one["counts"].values())
     assert one["kernels"] or scene.name == "torch-copies"

@@ -12,7 +12,7 @@ import pytest
 import notebook_prof as nbp
 from notebook_prof.collectors import cuda
 from notebook_prof.collectors.base import Availability, Recording
-from notebook_prof.collectors.cuda import ROUTES, CudaCollector, CudaFacts, Route, choose, routes
+from notebook_prof.collectors.cuda import ROUTES, CudaCollector, CudaFacts, choose, routes
 from notebook_prof.collectors.registry import make
 from notebook_prof.collectors.torch.collector import TorchCollector
 from notebook_prof.session import findings
@@ -45,11 +45,10 @@ home_routes = sys.modules["notebook_prof.collectors.cuda"]
 )
 def test_choice(facts: CudaFacts, route: str, words: str) -> None:
     choices = routes(facts)
-    assert [one.name for one in choices] == list(ROUTES)
-    assert all(one.reason for one in choices)
-    best = choose(choices)
-    assert best.name == route
-    assert words in best.reason
+    assert list(choices) == list(ROUTES)
+    assert all(state.reason for state in choices.values())
+    assert choose(choices) == route
+    assert words in choices[route].reason
 
 
 @pytest.mark.parametrize(
@@ -76,8 +75,9 @@ def test_a_route_that_is_asked_for_is_looked_at(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(home_routes, "_torch_build", lambda: "13.0")
     monkeypatch.setattr(home_routes, "_torch_sees_gpu", lambda: None)
     monkeypatch.setattr(home_routes.cupti, "availability", lambda: CUPTI)
-    assert CudaCollector()._route.name == "kineto"
-    assert CudaCollector(route="cupti")._route == Route("cupti", True, CUPTI.reason)
+    assert CudaCollector()._route == "kineto"
+    asked = CudaCollector(route="cupti")
+    assert (asked._route, asked._works) == ("cupti", True)
 
 
 def test_looking_around_loads_nothing() -> None:

@@ -40,7 +40,6 @@ def pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[Pool]:
             get_allocator=lambda: pool.malloc,
         ),
         get_default_memory_pool=lambda: pool,
-        get_default_pinned_memory_pool=lambda: pool,
     )
     monkeypatch.setitem(sys.modules, "cupy", cupy)
     monkeypatch.setattr(cupy_room, "installed", lambda name: True)
@@ -119,14 +118,6 @@ def test_an_allocator_that_hooks_cannot_see_is_named(
         recording.start()
     issue = finished(recording).report["allocator-unseen"]
     assert (issue.severity, issue.count, name in issue.example) == ("loss", 1, True)
-
-
-def test_the_pinned_pool_is_a_counter(pool: Pool) -> None:
-    recording = begun()
-    pool.free_blocks = 3
-    trace = finished(recording)
-    assert trace.counters["value"].tolist() == [0, 3]
-    assert trace.tracks["name"].tolist() == ["CuPy pinned memory, free blocks"]
 
 
 def test_what_other_threads_take_is_reported(pool: Pool) -> None:

@@ -7,6 +7,8 @@ import pstats
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,7 +17,7 @@ import pytest
 import notebook_prof as nbp
 from notebook_prof.analysis.source.lines import lines
 from notebook_prof.collectors import heap
-from notebook_prof.collectors.heap import Blocks, StackLine, blocks_table
+from notebook_prof.collectors.heap import blocks_table
 from notebook_prof.collectors.options import CollectorOptions
 from notebook_prof.errors import OptionError
 from notebook_prof.profiles.profile import Profile
@@ -179,11 +181,12 @@ def test_a_profiler_that_the_code_leaves_at_work_stays() -> None:
 
 
 def test_blocks_without_a_python_stack_have_no_line() -> None:
-    numpy = "/venv/lib/python3.12/site-packages/numpy/n.py"
-    stack = [StackLine("ones", numpy, 3), StackLine("f", "train.py", 7)]
-    imported = [StackLine("<module>", "m.py", 1), StackLine("f", "<frozen importlib._bootstrap>", 2)]
-    at_peak = [Blocks(stack, 60, 1), Blocks(imported, 10, 1), Blocks((), 30, 1)]
-    table = blocks_table(at_peak, [Blocks(stack, 5, 1)], {})
+    def blocks(size: int, *stack: tuple[str, str, int]) -> Any:
+        return SimpleNamespace(stack_trace=lambda: stack, size=size, n_allocations=1)
+
+    stack = ("ones", "/venv/lib/python3.12/site-packages/numpy/n.py", 3), ("f", "train.py", 7)
+    imported = blocks(10, ("<module>", "m.py", 1), ("f", "<frozen importlib._bootstrap>", 2))
+    table = blocks_table([blocks(60, *stack), imported, blocks(30)], [blocks(5, *stack)], {})
     rows = table.set_index("allocated_by")
     assert rows.loc["ones (n.py)", ["line", "bytes", "kept_bytes"]].tolist() == ["train.py:7", 60, 5]
     assert rows.loc["", ["line", "bytes", "count"]].tolist() == ["", 30, 1]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from array import array
 from collections.abc import Callable
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +21,7 @@ from notebook_prof.collectors.system.polling import (
     resident,
     total_bytes,
 )
-from notebook_prof.collectors.system.process_tree import RECORD, ProcessTree
+from notebook_prof.collectors.system.process_tree import ProcessTree
 
 PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 MAIN = 9_000_001
@@ -71,10 +73,16 @@ def proc(tmp_path: Path) -> Proc:
     return made
 
 
+NAMES: dict[tuple[int, int], str] = {}
+"""The names that `watched` read last."""
+
+
 def watched(proc: Proc, *changes: object) -> np.ndarray:  # type: ignore[type-arg]
     """Records of a look at every 100 ns, each after one more change."""
-    data = bytearray()
+    data = array("q")
     tree = ProcessTree(str(proc.root), MAIN, data.extend)
+    tree.names = NAMES
+    NAMES.clear()
     for turn, change in enumerate((None, *changes)):
         if callable(change):
             change()
@@ -86,12 +94,12 @@ def watched(proc: Proc, *changes: object) -> np.ndarray:  # type: ignore[type-ar
 
 def reaped(*readings: tuple[int, int]) -> np.ndarray:  # type: ignore[type-arg]
     """Records of the CPU time of all children that were waited for."""
-    rows = (RECORD.pack(process_tree.REAPED, MAIN, -1, 0, ts, ran, 0, 0) for ts, ran in readings)
-    return decode(b"".join(rows))
+    rows = ((process_tree.REAPED, MAIN, -1, ts, ran, 0, 0) for ts, ran in readings)
+    return decode(array("q", chain.from_iterable(rows)))
 
 
 def process_facts(**more: object) -> ProcessFacts:
-    facts = {"ours": (), "threads": {MAIN: "MainThread"}, "children": {}, **more}
+    facts = {"ours": (), "threads": {MAIN: "MainThread"}, "children": {}, "names": NAMES, **more}
     return ProcessFacts(MAIN, **facts)  # type: ignore[arg-type]
 
 
@@ -200,8 +208,7 @@ def test_kernels_that_do_not_list_children_are_searched(proc: Proc) -> None:
     proc.process(MAIN + 1, 5)
     proc.thread(MAIN + 1, MAIN + 1, 5, 0)
     (proc.root / str(MAIN + 1) / "stat").write_text(f"{MAIN + 1} (a ) b) S {MAIN} 1 1")
-    data = bytearray()
-    tree = ProcessTree(str(proc.root), MAIN, data.extend)
+    tree = ProcessTree(str(proc.root), MAIN, array("q").extend)
     tree.look(10**10)
     assert list(tree.descendants) == [MAIN + 1]
     tree.close()

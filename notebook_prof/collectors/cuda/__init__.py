@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -222,15 +222,6 @@ class CudaFacts:
     cupti: Availability = _NOT_ASKED
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
-    """A route, whether it works here, and why or why not."""
-
-    name: str
-    ok: bool
-    reason: str
-
-
 def survey(route: str | None = None) -> CudaFacts:
     """Collect the facts from files and loaded modules. Initialises neither torch nor CUDA."""
     # ``cupti-python`` is tried in a child process if `route` asks for it or torch's profiler does not work
@@ -240,40 +231,31 @@ def survey(route: str | None = None) -> CudaFacts:
     return replace(facts, cupti=cupti.availability())
 
 
-def routes(facts: CudaFacts) -> list[Route]:
+def routes(facts: CudaFacts) -> dict[str, Availability]:
     """Return whether each of the three routes works, in the order of `ROUTES`."""
     # ``counters`` records no kernels, only CUDA events around annotated ranges, pool hooks and NVML
     if not facts.driver.ok:
-        return [Route(name, False, facts.driver.reason) for name in ROUTES]
+        return dict.fromkeys(ROUTES, facts.driver)
     counters = f"{_NO_KERNELS}; {facts.cupti.reason}, or a torch built for CUDA"
-    return [
-        _kineto(facts),
-        Route("cupti", facts.cupti.ok, facts.cupti.reason),
-        Route("counters", True, counters),
-    ]
+    return dict(zip(ROUTES, (_kineto(facts), facts.cupti, Availability(True, counters)), strict=True))
 
 
-def choose(available: Sequence[Route], name: str | None = None) -> Route:
+def choose(available: Mapping[str, Availability], name: str | None = None) -> str:
     """Return the requested route, or the first that works. Raises OptionError for an unknown name."""
-    if name is not None:
-        if name not in ROUTES:
-            raise OptionError(f"no route {name!r} to CUDA's kernels: {nearest(name, ROUTES)}")
-        return next(route for route in available if route.name == name)
-    return next((route for route in available if route.ok), available[-1])
+    if name is not None and name not in ROUTES:
+        raise OptionError(f"no route {name!r} to CUDA's kernels: {nearest(name, ROUTES)}")
+    return name or next((route for route, state in available.items() if state.ok), ROUTES[-1])
 
 
-def _kineto(facts: CudaFacts) -> Route:
+def _kineto(facts: CudaFacts) -> Availability:
     if facts.torch_cuda is None:
-        return Route("kineto", False, "torch is not installed")
+        return Availability(False, "torch is not installed")
     if not facts.torch_cuda:
-        return Route("kineto", False, "the installed torch is built without CUDA")
+        return Availability(False, "the installed torch is built without CUDA")
     if facts.torch_sees_gpu is False:
-        return Route(
-            "kineto",
-            False,
-            f"torch (CUDA {facts.torch_cuda}) cannot use the GPU: the driver may be too old for that version",
-        )
-    return Route("kineto", True, f"Kineto, the profiler of the installed torch (CUDA {facts.torch_cuda})")
+        why = "the driver may be too old for that version"
+        return Availability(False, f"torch (CUDA {facts.torch_cuda}) cannot use the GPU: {why}")
+    return Availability(True, f"Kineto, the profiler of the installed torch (CUDA {facts.torch_cuda})")
 
 
 def _driver() -> Availability:
@@ -316,28 +298,26 @@ CUPTI: Final = frozenset({"CUPTI"})
 class CudaCollector(Collector):
     """Records what the whole process does on its GPUs, by the first of `ROUTES` that works."""
 
-    # CUPTI, NVIDIA's source of such records, allows one client per process. If a torch built for CUDA is
-    # installed, torch's profiler is that client: it sees the kernels of other libraries too, and torch is
-    # imported when the recording warms up. Otherwise NVIDIA's ``cupti-python`` is the client, if it is
-    # installed. Without either, CUDA events time the annotated ranges. ``trace.metadata["cuda_route"]``
-    # contains the route.
+    # Torch's profiler sees the kernels of other libraries too; torch is imported when the recording warms up.
     name: ClassVar[str] = "cuda"
     holds: ClassVar[frozenset[str]] = TorchCollector.holds
 
     def __init__(self, options: CollectorOptions | None = None, route: str | None = None) -> None:
         options = options if options is not None else CollectorOptions()
-        self._route: Route = choose(routes(survey(route)), route)
+        available = routes(survey(route))
+        self._route = choose(available, route)
+        self._works = available[self._route].ok
         self._inner = _recorder(self._route, options)
 
     def claims(self) -> frozenset[str]:
         """Claim CUPTI, and torch's profiler on the route that uses it. The last route claims nothing."""
-        return {"cupti": CUPTI, "counters": frozenset[str]()}.get(self._route.name, self.holds | CUPTI)
+        return {"cupti": CUPTI, "counters": frozenset[str]()}.get(self._route, self.holds | CUPTI)
 
     @classmethod
     def availability(cls) -> Availability:
         """Return whether a GPU can be recorded, and by which route. Does not load torch."""
-        best = choose(routes(survey()))
-        return Availability(best.ok, best.reason)
+        available = routes(survey())
+        return available[choose(available)]
 
     def warm(self, clock: Clock) -> None:
         """Initialise the route's recorder, which takes a second the first time in a process."""
@@ -355,7 +335,7 @@ class CudaCollector(Collector):
 
     def result(self, builder: TraceBuilder) -> None:
         """Add kernels, copies, fills and the calls that launched them."""
-        builder.metadata["cuda_route"] = self._route.name
+        builder.metadata["cuda_route"] = self._route
         self._inner.result(builder)
         self.report.extend(self._inner.report)
 
@@ -364,18 +344,18 @@ class CudaCollector(Collector):
         self._inner.abandon()
 
     def _check(self) -> None:
-        if self._route.ok:
+        if self._works:
             return
         names: dict[str, list[str]] = {}
-        for route in routes(survey(self._route.name)):
-            names.setdefault(route.reason, []).append(route.name)
+        for name, state in routes(survey(self._route)).items():
+            names.setdefault(state.reason, []).append(name)
         reasons = "; ".join(f"{', '.join(of_reason)}: {reason}" for reason, of_reason in names.items())
         raise RecordingError(f"no kernels can be recorded here. {reasons}")
 
 
-def _recorder(route: Route, options: CollectorOptions) -> Recorder:
-    if route.name == "cupti":
+def _recorder(route: str, options: CollectorOptions) -> Recorder:
+    if route == "cupti":
         return CuptiSession(keep=options.devices)
-    if route.name == "counters":
+    if route == "counters":
         return EventRanges()
     return TorchCollector(replace(options, modules=False, stack=False))

@@ -25,7 +25,7 @@ from ..base import Availability
 from ..devices import settle
 from ..machine import live_threads
 from ..torch.kept_rows import of_devices
-from ..torch.no_kernels import loaded_cupti
+from ..torch.no_kernels import MEANING, loaded_cupti
 from . import driver
 from .records import FIELDS, ON_DEVICE, DeviceProperties, joined, named, read, read_devices
 
@@ -40,14 +40,8 @@ _PER_THREAD_BUFFER: Final = 9
 _SYSTEM_THREADS: Final = 1
 _FORCED: Final = 1
 
-_ADVICE: Final = {
-    "MULTIPLE_SUBSCRIBERS": "another profiler holds CUPTI in this process (Nsight Systems or Compute, "
-    "torch.profiler, jax.profiler): end it, or restart the kernel without it",
-    "VIRTUALIZED_DEVICE": "this is a virtual GPU: its administrator has to allow profiling in the hypervisor",
-    "INSUFFICIENT_PRIVILEGES": "the driver restricts profiling to administrators (ERR_NVGPUCTRPERM): set "
-    "NVreg_RestrictProfilingToAdminUsers=0, or give the container --cap-add=SYS_ADMIN",
-    "": "the installed libcupti may not fit the driver; update the driver, or",
-}
+_CODES: Final = {"MULTIPLE_SUBSCRIBERS": 39, "VIRTUALIZED_DEVICE": 40, "INSUFFICIENT_PRIVILEGES": 35}
+"""CUPTI's return codes, by a part of the package's messages."""
 
 
 class ClockReading(NamedTuple):
@@ -106,8 +100,9 @@ def unusable(installed: str, state: driver.DriverState) -> str:
 
 
 def _refusal(installed: str, state: driver.DriverState, words: str) -> str:
-    part, advice = next((part, advice) for part, advice in _ADVICE.items() if part in words)
-    fix = advice if part else f"{advice} {fitting(state.version)}"
+    fix = f"the installed libcupti may not fit the driver; update the driver, or {fitting(state.version)}"
+    if code := next((code for part, code in _CODES.items() if part in words), 0):
+        fix = ": ".join(MEANING[code])
     return f"cupti-python {installed} cannot record ({words}): {fix}"
 
 

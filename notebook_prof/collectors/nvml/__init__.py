@@ -8,11 +8,9 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, Final
-
-import numpy as np
 
 from ...optional import installed
 from ...trace.builder import TraceBuilder
@@ -38,25 +36,15 @@ SLOW_EVERY: Final = 4
 @dataclass(slots=True)
 class _Gpu:
     card: NvmlCard
-    metrics: list[Metric]
-    link: dict[str, float] | None = None
-    readings: dict[str, Readings] = field(default_factory=dict)
-    failed: dict[str, tuple[int, Exception]] = field(default_factory=dict)
-    """The number of consecutive failures of each counter, and its last error."""
-    left_out: dict[str, str] = field(default_factory=dict)
-    """Why each of these counters is no longer read."""
-    answered: set[str] = field(default_factory=set)
-    """Counters for which the driver has answered at all."""
-    gaps: int = 0
+    counters: dict[Metric, Readings]
+    link: dict[str, float] | None
 
 
 class NvmlCollector(Collector):
     """Reads utilisation, memory, power and clocks of the GPUs that CUDA may use, in a thread."""
 
-    # Memory and power are read every 50 ms, everything else every 200 ms. The driver averages utilisation
-    # over 0.2 to 1 s. The thread loads the library, so starting takes no time, and nothing waits longer than
-    # 1 s for a driver that does not answer. GPUs get CUDA's numbers, which are found by UUID once CUDA is
-    # initialised. Each reading of `pcie` throughput keeps the thread busy for 20 ms.
+    # The thread loads the library, so starting takes no time, and nothing waits longer than 1 s for a driver
+    # that does not answer. GPUs get CUDA's numbers, which are found by UUID once CUDA is initialised.
     name: ClassVar[str] = "nvml"
 
     def __init__(self, pcie: bool = False, devices: Sequence[int] | None = None) -> None:
@@ -106,12 +94,9 @@ class NvmlCollector(Collector):
             builder.metadata["pcie_links"] = links
         for gpu in gpus:
             self._tell(gpu)
-            for metric in self._metrics:
-                readings = gpu.readings.get(metric.name)
-                if readings is not None and len(readings.ts):
-                    name = f"GPU {gpu.card.number} {metric.name}"
-                    track = builder.track(name, "counter", device=gpu.card.number, unit=metric.unit)
-                    (_rates(readings) if metric.total else readings).put(builder, track)
+            for metric, readings in gpu.counters.items():
+                if readings.ts:
+                    readings.put(builder, gpu.card.number, metric)
         missing = "; ".join(filter(None, map(self._missing, gpus)))
         if missing:
             self.report.add(
@@ -139,23 +124,22 @@ class NvmlCollector(Collector):
 
     def _tell(self, gpu: _Gpu) -> None:
         """Report counters that failed for good, and single readings that failed."""
-        for name in (*gpu.left_out, *gpu.failed):
-            if name in gpu.readings:
-                reason = gpu.left_out.get(name) or str(gpu.failed[name][1])
-                example = f"GPU {gpu.card.number} {name}: {reason}"
+        for metric, readings in gpu.counters.items():
+            if readings.ts and (reason := readings.left_out or str(readings.error or "")):
+                example = f"GPU {gpu.card.number} {metric.name}: {reason}"
                 effect = "these counters end before the recording does"
                 advice = "see the kernel's log (dmesg) for a lost GPU or a reset driver"
                 self.report.add("gpu-counters-ended", "loss", example=example, effect=effect, advice=advice)
         example = f"GPU {gpu.card.number}: the driver failed occasionally"
-        self.report.add("gpu-counters-gaps", "info", gpu.gaps, example, "single readings are missing")
+        gaps = sum(readings.gaps for readings in gpu.counters.values())
+        self.report.add("gpu-counters-gaps", "info", gaps, example, "single readings are missing")
 
     def _missing(self, gpu: _Gpu) -> str:
         """Return one clause per reason for metrics without a value."""
         names: dict[str, list[str]] = {}
-        for metric in self._metrics:
-            if metric.name not in gpu.readings and metric.name in gpu.answered:
-                error = gpu.failed[metric.name][1] if metric.name in gpu.failed else None
-                reason = gpu.left_out.get(metric.name) or why_missing(metric.name, error, gpu.card.name)
+        for metric, readings in gpu.counters.items():
+            if readings.answered and not readings.ts:
+                reason = readings.left_out or why_missing(metric.name, readings.error, gpu.card.name)
                 if reason:
                     names.setdefault(reason, []).append(metric.name)
         sentences = [f"{', '.join(each)}: {reason}" for reason, each in names.items()]
@@ -167,7 +151,10 @@ class NvmlCollector(Collector):
                 cards, self._sure = visible(nvml)
                 if self._sure and self._keep is not None:
                     cards = [card for card in cards if card.number in self._keep]
-                self._gpus = [_Gpu(card, list(self._metrics), pcie_link(nvml, card.handle)) for card in cards]
+                self._gpus = [
+                    _Gpu(card, {metric: Readings() for metric in self._metrics}, pcie_link(nvml, card.handle))
+                    for card in cards
+                ]
                 self._loop(nvml, clock)
         except Exception as error:
             self._failure = error
@@ -187,46 +174,31 @@ class NvmlCollector(Collector):
 
     def _read(self, nvml: Any, gpu: _Gpu, clock: Clock, slow: bool) -> None:
         ending = self._quit.is_set()
-        for metric in tuple(gpu.metrics):
+        for metric, readings in gpu.counters.items():
             if self._quit.is_set() and not ending:
                 return  # hurry, since `stop` waits for the last readings
-            failures, _ = gpu.failed.get(metric.name, (0, None))
-            if (metric.slow and not slow) or (failures >= RETRIES and not slow):
+            fails = readings.failures >= RETRIES
+            if readings.left_out or (fails and not readings.ts) or ((metric.slow or fails) and not slow):
                 continue
             begun = time.monotonic()
-            _read_metric(nvml, gpu, metric, clock)
-            gpu.answered.add(metric.name)
+            _read_metric(nvml, gpu.card.handle, metric, readings, clock)
+            readings.answered = True
             if (took := time.monotonic() - begun) > LIMIT_S:
-                gpu.metrics.remove(metric)
-                gpu.left_out[metric.name] = f"the driver took {took:.1f} s for one reading"
+                readings.left_out = f"the driver took {took:.1f} s for one reading"
 
 
-def _read_metric(nvml: Any, gpu: _Gpu, metric: Metric, clock: Clock) -> None:
-    name = metric.name
+def _read_metric(nvml: Any, handle: Any, metric: Metric, readings: Readings, clock: Clock) -> None:
     try:
-        value = metric.read(nvml, gpu.card.handle)
+        value = metric.read(nvml, handle)
     except (nvml.NVMLError, AttributeError) as error:
         if isinstance(error, AttributeError) and error.obj is not nvml:
             raise
-        failures, _ = gpu.failed.get(name, (0, None))
-        gpu.failed[name] = (failures + 1, error)
-        if name not in gpu.readings and failures + 1 >= RETRIES:
-            gpu.metrics.remove(metric)
+        readings.failures, readings.error = readings.failures + 1, error
         return
-    if gpu.failed.pop(name, None) is not None:
-        gpu.gaps += 1
+    readings.gaps += readings.failures > 0
+    readings.failures, readings.error = 0, None
     if value is not None:
-        gpu.readings.setdefault(name, Readings()).add(clock.now_ns(), float(value))
-
-
-def _rates(totals: Readings) -> Readings:
-    """Return the growth of a total per second between readings; 0 where it was reset."""
-    ts, values = totals.taken()
-    grown = np.maximum(np.diff(values), 0) / np.maximum(np.diff(ts), 1) * 1e9
-    rates = Readings()
-    rates.ts.extend(ts[:-1].tolist())
-    rates.values.extend(grown.tolist())
-    return rates
+        readings.add(clock.now_ns(), float(value))
 
 
 @contextmanager

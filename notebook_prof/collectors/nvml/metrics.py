@@ -13,9 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
-from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
 from ..devices import driver
 
@@ -38,20 +36,25 @@ class Readings:
     def __init__(self) -> None:
         self.ts = array("q")
         self.values = array("d")
+        self.answered = False  # whether the driver has answered at all
+        self.failures = self.gaps = 0  # consecutive failures, and how often some of them ended
+        self.error: Exception | None = None  # of the last failure; None after a success
+        self.left_out = ""  # why it is no longer read
 
     def add(self, ts: int, value: float) -> None:
         """Append one reading."""
         self.ts.append(ts)
         self.values.append(value)
 
-    def taken(self) -> tuple[IntArray, npt.NDArray[np.float64]]:
-        """Return the readings so far. A thread that is blocked in the driver may add more later."""
+    def put(self, builder: TraceBuilder, number: int, metric: Metric) -> None:
+        """Add the readings so far as a counter of a GPU."""
+        # a thread that is blocked in the driver may add more later
         values = np.array(self.values.tolist(), dtype=np.float64)
-        return np.array(self.ts.tolist(), dtype=np.int64)[: len(values)], values
-
-    def put(self, builder: TraceBuilder, track: int) -> None:
-        """Add the readings to a counter track."""
-        builder.counter(track, *self.taken())
+        ts = np.array(self.ts.tolist(), dtype=np.int64)[: len(values)]
+        if metric.total:  # 0 where it was reset
+            values = np.maximum(np.diff(values), 0) / np.maximum(np.diff(ts), 1) * 1e9
+        track = builder.track(f"GPU {number} {metric.name}", "counter", device=number, unit=metric.unit)
+        builder.counter(track, ts[: len(values)], values)
 
 
 def _memory(nvml: Any, handle: Any) -> float:
@@ -158,10 +161,6 @@ def _pcie(name: str) -> Callable[[Any, Any], float]:
     )
 
 
-def _temperature(nvml: Any, handle: Any) -> float:
-    return float(nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU))
-
-
 METRICS: Final = (
     Metric("memory", "bytes", _memory),
     Metric("memory of this process", "bytes", _own_memory),
@@ -171,7 +170,7 @@ METRICS: Final = (
     ),
     Metric("SM clock", "MHz", _clock("SM"), slow=True),
     Metric("memory clock", "MHz", _clock("MEM"), slow=True),
-    Metric("temperature", "°C", _temperature, slow=True),
+    Metric("temperature", "°C", lambda nvml, gpu: nvml.nvmlDeviceGetTemperature(gpu, 0), slow=True),
     Metric("energy", "J", lambda nvml, gpu: nvml.nvmlDeviceGetTotalEnergyConsumption(gpu) / 1000, slow=True),
     Metric("throttle reasons", "", _throttled, slow=True),
     Metric("other processes", "", _other_processes, slow=True),
@@ -281,13 +280,7 @@ def _named(nvml: Any, cards: list[NvmlCard], word: str) -> list[NvmlCard]:
         return []
     if not word.startswith("GPU-"):
         cards = [each for card in cards for each in _slices(nvml, card)]
-    matches = [card for card in cards if card.uuid.startswith(word)]
-    if matches or not hasattr(nvml, "nvmlDeviceGetHandleByUUID"):
-        return matches
-    try:  # MIG-GPU-<uuid>/<instance>/<instance>, as older drivers name slices
-        return [_card(nvml, nvml.nvmlDeviceGetHandleByUUID(word.encode()))]
-    except nvml.NVMLError:
-        return []
+    return [card for card in cards if card.uuid.startswith(word)]
 
 
 def _slices(nvml: Any, card: NvmlCard) -> list[NvmlCard]:
@@ -352,8 +345,7 @@ class Gpus:
     def put(self, builder: TraceBuilder) -> None:
         """Add the counters, named like those of the nvml collector."""
         for (number, metric), readings in self._readings.items():
-            track = builder.track(f"GPU {number} {metric.name}", "counter", device=number, unit=metric.unit)
-            readings.put(builder, track)
+            readings.put(builder, number, metric)
 
     def close(self) -> None:
         """Release the driver's library."""

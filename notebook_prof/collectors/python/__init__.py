@@ -55,11 +55,8 @@ that was seen `count` times in succession.
 class PythonCollector(Collector):
     """Records the Python code of all threads, and of child processes if the engine can."""
 
-    # By default it samples stacks: from outside, by py-spy, if that may read this process, otherwise by a
-    # thread inside it. With ``python="calls"`` it traces every call (×1–1.3 for NumPy and pandas, ×2–7 for
-    # code of many small calls). Other collectors also use the tracks of the threads, so this one comes last,
-    # and fits its slices to those with exact times. `edges` returns the begins and ends of annotations by
-    # native thread id, at which samples are cut.
+    # Tracing of every call takes ×1–1.3 for NumPy and pandas, ×2–7 for code of many small calls. `edges`
+    # returns the begins and ends of annotations by native thread id, at which samples are cut.
     name: ClassVar[str] = "python"
     holds: ClassVar[frozenset[str]] = frozenset({"Python sampler"})
 

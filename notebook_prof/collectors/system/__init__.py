@@ -5,21 +5,29 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
 from typing import ClassVar, Final
 
 import numpy as np
 
-from ... import own_processes
 from ...trace.builder import TraceBuilder
 from ...trace.clocks import Clock
 from ...units import format_bytes
 from ..base import Availability, Collector
-from ..machine import live_children, live_threads, usable_cores
+from ..machine import usable_cores
 from . import polling
-from .polling import Poller, Records, UsageReader
-from .process_tree import REAPED, RECORD, RSS, THREAD
+from .polling import MOVED_BYTES, UsageReader
+from .process_tree import REAPED, RSS
 
+INTERVAL_NS: Final = 10_000_000
+"""Time between two readings of memory."""
+STILL_EVERY: Final = 2
+"""Number of intervals between readings while memory does not change."""
+LOOK_NS: Final = 50_000_000
+"""Time between two readings of threads and children."""
+LOOK_SHARE: Final = 50
+"""Readings may take at most one part in this many of the time, since the thread holds the GIL meanwhile."""
+DOUBLE_EVERY: Final = 6_000
+"""Number of readings after which the interval doubles: after a minute at 10 ms, two at 20 ms, and so on."""
 CPU_INTERVAL_NS: Final = 100_000_000
 LONG_GAP_NS: Final = 100_000_000
 MUCH_FREED: Final = 64 * 2**20
@@ -42,15 +50,11 @@ class SystemCollector(Collector):
     name: ClassVar[str] = "system"
 
     def __init__(self) -> None:
-        self._data = bytearray()
         self._reader: UsageReader | None = None
-        self._poller: Poller | None = None
+        self._quit = threading.Event()
+        self._thread: threading.Thread | None = None
         self._freed_bytes = (0, 0)
-        self._threads: dict[int, str] = {}
-        self._children: dict[int, str] = {}
-        self._reads_children = True
         self._tid = 0
-        self._name_threads: Callable[[int], object] = id
         self._failure: Exception | None = None
 
     @classmethod
@@ -61,60 +65,71 @@ class SystemCollector(Collector):
     def start(self, clock: Clock) -> None:
         """Take the first readings, and start the thread."""
         self._tid = threading.get_native_id()
-        self._reader = UsageReader(self._data.extend, self._learn_names, own_processes.pids())
+        self._reader = UsageReader()
         self._read(self._reader, clock.now_ns())
         self._freed_bytes = polling.freed_bytes(), 0
-        self._poller = Poller(clock, self._reader)
-        self._poller.start()
+        self._thread = threading.Thread(
+            target=self._poll, args=(clock, self._reader), name="notebook_prof system", daemon=True
+        )
+        self._thread.start()
 
     def stop(self) -> None:
         """End the thread, and take the last readings."""
-        (reader, self._reader), (poller, self._poller) = (self._reader, None), (self._poller, None)
-        if poller is None or reader is None:
+        thread, self._thread = self._thread, None
+        if thread is None or self._reader is None:
             return
-        poller.stop()
-        self._failure = poller.failure
-        self._read(reader, Clock().now_ns())
+        self._quit.set()
+        thread.join()
+        self._read(self._reader, Clock().now_ns())
         self._freed_bytes = self._freed_bytes[0], polling.freed_bytes()
-        self._reads_children = reader.tree is not None
-        if reader.tree is None:
-            self._learn_names()
-        else:
-            reader.tree.close()
-            self._name_threads = reader.tree.name_threads
+        self._reader.close()
 
     def result(self, builder: TraceBuilder) -> None:
         """Add counters of memory and CPU (share of all cores); tables ``cpu``, ``child_memory``."""
-        name_threads, self._name_threads = self._name_threads, id  # it refers to this collector
-        name_threads(Clock().now_ns())
-        records = polling.decode(self._data)
-        if not len(records):
+        reader, self._reader = self._reader, None
+        if reader is None:
             return
+        records = polling.decode(reader.data)
         if self._failure is not None:
             self.report.add("counters-cut-short", "loss", example=repr(self._failure))
-        is_exact = put_readings(builder, records, self._threads, self._children)
-        if (records["kind"] == RSS).any():
+        is_exact = put_readings(builder, reader)
+        memory = records[records["kind"] == RSS]
+        if len(memory):
             self._tell_freed(builder)
             if not is_exact:
-                highest = int(records["b"][records["kind"] == RSS].max())
-                self._tell_gap(polling.longest_gap_ns(records), highest)
-        self._tell_unread_children(int((records["kind"] == REAPED).sum()))
+                self._tell_gap(int(np.diff(memory["ts"]).max(initial=0)), int(memory["b"].max()))
+        self._tell_unread_children(reader, int((records["kind"] == REAPED).sum()))
         builder.metadata["cpu"] = {"pid": os.getpid(), "tid": self._tid, "cores": usable_cores()}
 
     def abandon(self) -> None:
         """End the thread, and drop the readings."""
         self.stop()
-        self._name_threads = id
+
+    def _poll(self, clock: Clock, reader: UsageReader) -> None:
+        """Read repeatedly until `stop`. Until then, the reader belongs to this thread."""
+        interval, readings, level = INTERVAL_NS, 0, 0
+        due = clock.now_ns() + interval
+        next_look = due + LOOK_NS - interval
+        try:
+            while not self._quit.wait(max(0, due - clock.now_ns()) / 1e9):
+                now = clock.now_ns()
+                before, level = level, reader.memory(now)
+                readings += 1
+                if readings % DOUBLE_EVERY == 0:
+                    interval *= 2
+                if now >= next_look:
+                    began = time.thread_time_ns()  # CPU time: wall time would include waits for the GIL
+                    reader.look(now)
+                    next_look = now + max(LOOK_NS, interval, (time.thread_time_ns() - began) * LOOK_SHARE)
+                due = now + interval * (1 if abs(level - before) >= MOVED_BYTES else STILL_EVERY)
+        except Exception as error:
+            self._failure = error
 
     def _read(self, reader: UsageReader, now: int) -> None:
         """Read everything, in the thread of the recorded cell."""
         reader.memory(now)
         reader.look(now)
-        own_thread = None if reader.tree is None else reader.tree.main.threads.get(self._tid)
-        if own_thread is not None and threading.get_native_id() == self._tid:
-            # the scheduler's value for a running thread is up to a tick old
-            ran = time.thread_time_ns()
-            self._data += RECORD.pack(THREAD, os.getpid(), self._tid, 0, now, ran, own_thread.wait_ns, 0)
+        reader.edge(now)
 
     def _tell_freed(self, builder: TraceBuilder) -> None:
         begin, end = self._freed_bytes
@@ -141,8 +156,8 @@ class SystemCollector(Collector):
             f"higher, at most {format_bytes(highest_bytes)}: the maximum since the process began",
         )
 
-    def _tell_unread_children(self, readings: int) -> None:
-        if self._reads_children or (readings < 2 and not self._children):
+    def _tell_unread_children(self, reader: UsageReader, readings: int) -> None:
+        if reader.tree is not None or (readings < 2 and not reader.children):
             return
         self.report.add(
             "children-not-read",
@@ -152,23 +167,16 @@ class SystemCollector(Collector):
             "Linux only",
         )
 
-    def _learn_names(self) -> None:
-        self._threads |= live_threads()
-        self._children |= live_children()
 
-
-def put_readings(
-    builder: TraceBuilder, records: Records, threads: Mapping[int, str], children: Mapping[int, str]
-) -> bool:
+def put_readings(builder: TraceBuilder, reader: UsageReader) -> bool:
     """Add counters of memory and CPU use, and their tables; return whether the peak of memory is exact."""
-    pid, ours = os.getpid(), own_processes.pids()
+    pid, records, processes = os.getpid(), polling.decode(reader.data), reader.facts()
     ts, level, is_exact = polling.resident(records)
     if len(ts):
         builder.counter(builder.track(RSS_TRACK, "counter", pid=pid, unit="bytes"), ts, level)
     ts, share = polling.busy_share(records, usable_cores(), CPU_INTERVAL_NS)
     if len(ts):
         builder.counter(builder.track(CPU_TRACK, "counter", pid=pid, unit="share"), ts, share)
-    processes = polling.ProcessFacts(pid, ours, threads, children)
     builder.table("cpu", polling.cpu_table(records, processes))
     if len(memory := polling.child_memory(records, processes)):
         builder.table("child_memory", memory)

@@ -7,7 +7,8 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from array import array
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -19,10 +20,10 @@ import pandas as pd
 
 from ... import own_processes
 from ...trace.arrays import IntArray
-from ...trace.clocks import Clock
+from ..machine import live_children, live_threads
 from ..patches import OWN_THREADS
 from . import process_tree
-from .process_tree import FIELDS, PASS, PROCESS, REAPED, RECORD, RSS, ProcessTree
+from .process_tree import FIELDS, PASS, PROCESS, REAPED, RSS, ProcessTree
 
 _FIELDS: Final = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"
 
@@ -56,17 +57,8 @@ def trim() -> None:
         libc.malloc_trim(0)
 
 
-INTERVAL_NS: Final = 10_000_000
-"""Time between two readings of memory."""
-STILL_EVERY: Final = 2
-"""Number of intervals between readings while memory does not change."""
 MOVED_BYTES: Final = 2**19
-LOOK_NS: Final = 50_000_000
-"""Time between two readings of threads and children."""
-LOOK_SHARE: Final = 50
-"""Readings may take at most one part in this many of the time, since the thread holds the GIL meanwhile."""
-DOUBLE_EVERY: Final = 6_000
-"""Number of readings after which the interval doubles: after a minute at 10 ms, two at 20 ms, and so on."""
+"""Smallest change of memory that is worth a reading of its own."""
 
 
 def resident_bytes() -> int:
@@ -83,15 +75,14 @@ def resident_bytes() -> int:
 class UsageReader:
     """Reads this process into records, from ``/proc`` or, without that, as a whole."""
 
-    # `on_news` is called when a thread or child is seen for the first time. Processes in `skip` are left out.
-    def __init__(
-        self, emit: Callable[[bytes], object], on_news: Callable[[], object], skip: frozenset[int]
-    ) -> None:
-        self._emit, self._on_news, self._pid = emit, on_news, os.getpid()
-        self._reaped_ns = -1
+    def __init__(self) -> None:
+        self.data = array("q")  # the records, for `decode`
+        self.threads: dict[int, str] = {}  # names of Python threads, and of processes of ``multiprocessing``
+        self.children: dict[int, str] = {}
         self.tree: ProcessTree | None = None
+        self._pid, self._reaped_ns = os.getpid(), -1
         with suppress(OSError):
-            self.tree = ProcessTree("/proc", self._pid, emit, skip)
+            self.tree = ProcessTree("/proc", self._pid, self.data.extend, own_processes.pids())
 
     def memory(self, now: int) -> int:
         """Emit resident memory, and return it in bytes."""
@@ -107,7 +98,7 @@ class UsageReader:
             self.tree.look(now)
             if self.tree.has_news:
                 self.tree.has_news = False
-                self._on_news()
+                self.learn_names()
         else:
             self._put(PROCESS, now, time.process_time_ns())
             self._put(PASS, now, 0)
@@ -116,8 +107,32 @@ class UsageReader:
             self._reaped_ns = reaped_ns
             self._put(REAPED, now, reaped_ns)
 
+    def edge(self, now: int) -> None:
+        """Emit exact CPU times of the calling thread and the process."""
+        if self.tree is not None:
+            self.tree.edge(now, threading.get_native_id())
+
+    def learn_names(self) -> None:
+        """Remember the names of the live threads and children."""
+        self.threads |= live_threads()
+        self.children |= live_children()
+
+    def facts(self) -> ProcessFacts:
+        """Return what the tables need to know about the process."""
+        if self.tree is not None:
+            self.tree.name_threads()
+        names = {} if self.tree is None else self.tree.names
+        return ProcessFacts(self._pid, own_processes.pids(), self.threads, self.children, names)
+
+    def close(self) -> None:
+        """Close all files."""
+        if self.tree is not None:
+            self.tree.close()
+        else:
+            self.learn_names()
+
     def _put(self, kind: int, now: int, number: int) -> None:
-        self._emit(RECORD.pack(kind, self._pid, -1, 0, now, number, 0, 0))
+        self.data.extend((kind, self._pid, -1, now, number, 0, 0))
 
 
 def _reaped_ns() -> int:
@@ -130,66 +145,26 @@ def _reaped_ns() -> int:
     return round((used.ru_utime + used.ru_stime) * 1e9) - own_processes.reaped_cpu_ns()
 
 
-class Poller:
-    """Reads repeatedly in a thread. Until `stop`, the reader belongs to that thread."""
-
-    def __init__(self, clock: Clock, reader: UsageReader) -> None:
-        self.failure: Exception | None = None
-        self._clock, self._reader = clock, reader
-        self._quit = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="notebook_prof system", daemon=True)
-
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Join the thread. Safe to repeat."""
-        self._quit.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        interval, readings, level = INTERVAL_NS, 0, 0
-        due = self._clock.now_ns() + interval
-        next_look = due + LOOK_NS - interval
-        try:
-            while not self._quit.wait(max(0, due - self._clock.now_ns()) / 1e9):
-                now = self._clock.now_ns()
-                before, level = level, self._reader.memory(now)
-                readings += 1
-                if readings % DOUBLE_EVERY == 0:
-                    interval *= 2
-                if now >= next_look:
-                    began = time.thread_time_ns()  # CPU time: wall time would include waits for the GIL
-                    self._reader.look(now)
-                    next_look = now + max(LOOK_NS, interval, (time.thread_time_ns() - began) * LOOK_SHARE)
-                due = now + interval * (1 if abs(level - before) >= MOVED_BYTES else STILL_EVERY)
-        except Exception as error:
-            self.failure = error
-
-
 Records = npt.NDArray[np.void]
-_TYPE: Final = np.dtype([(name, "<i4" if place < 4 else "<i8") for place, name in enumerate(FIELDS)])
+_TYPE: Final = np.dtype([(name, np.int64) for name in FIELDS])
 _TIMES: Final = (process_tree.PROCESS, process_tree.THREAD, process_tree.CHILD)
 
 ENDED: Final = -1
 """Process number of the row with the sum over children that ended between two readings."""
 COLUMNS: Final = ("pid", "tid", "name", "kind", "ts", "cpu_ns", "wait_ns")
-KINDS: Final = ("process", "python", "native", "profiler", "child")
-"""Kinds of rows: the process as a whole, its threads, and child processes as a whole."""
+"""Kinds are ``process`` and ``child``, each as a whole, and ``python native profiler`` for threads."""
 
 
-def decode(data: bytes | bytearray) -> Records:
+def decode(data: array[int]) -> Records:
     """Return records with one column per field. An incomplete record at the end is left out."""
-    whole = len(data) // _TYPE.itemsize
-    return np.frombuffer(bytes(data[: whole * _TYPE.itemsize]), dtype=_TYPE)
+    return np.frombuffer(data[: len(data) // len(FIELDS) * len(FIELDS)], _TYPE)
 
 
 def resident(records: Records) -> tuple[IntArray, IntArray, bool]:
     """Return times and bytes of resident memory, and whether their maximum is exact."""
     # if the system's maximum rose above the readings on both sides, it is put halfway between them
     rows = records[records["kind"] == process_tree.RSS]
-    ts, level, highest = (rows[name].astype(np.int64) for name in ("ts", "a", "b"))
+    ts, level, highest = (rows[name] for name in ("ts", "a", "b"))
     hidden = np.flatnonzero(
         (highest[1:] > highest[:-1]) & (highest[1:] > np.maximum(level[1:], level[:-1])) & (np.diff(ts) > 1)
     )
@@ -197,11 +172,6 @@ def resident(records: Records) -> tuple[IntArray, IntArray, bool]:
     ts_between = ts[hidden] + np.diff(ts)[hidden] // 2
     level = np.insert(level, hidden + 1, highest[hidden + 1])
     return np.insert(ts, hidden + 1, ts_between), level, is_exact
-
-
-def longest_gap_ns(records: Records) -> int:
-    """Return the longest time between two readings of memory."""
-    return int(np.diff(records["ts"][records["kind"] == process_tree.RSS]).max(initial=0))
 
 
 def busy_share(records: Records, cores: float, interval_ns: int) -> tuple[IntArray, npt.NDArray[np.float64]]:
@@ -225,22 +195,22 @@ class ProcessFacts:
     ours: Collection[int]  # our processes, which are left out
     threads: Mapping[int, str]  # name of each Python thread, by native number
     children: Mapping[int, str]  # name of each process started by ``multiprocessing``, by number
+    names: Mapping[tuple[int, int], str]  # the system's names of threads, and commands of processes
 
 
 def cpu_table(records: Records, processes: ProcessFacts) -> pd.DataFrame:
     """Return the table of cumulative CPU time and waits (`COLUMNS`), sorted by process, thread and time."""
     # `tid` is -1 for a process as a whole. Each thread or process has a row at the first and last instant,
     # and where its times changed.
-    passes = np.unique(records["ts"][records["kind"] == process_tree.PASS]).astype(np.int64)
+    passes = np.unique(records["ts"][records["kind"] == process_tree.PASS])
     times = records[np.isin(records["kind"], _TIMES) & ~np.isin(records["pid"], [*processes.ours])]
     if not len(passes) or not len(times):
         return pd.DataFrame(columns=list(COLUMNS))
-    names = last_names(records)
     times = times[np.lexsort((times["tid"], times["pid"]))]
     first = np.flatnonzero(np.diff(times["pid"], prepend=-2) | np.diff(times["tid"], prepend=-2))
     parts = [_changes(own, passes) for own in np.split(times, first[1:])]
     identities = [
-        (pid, tid, *_name_and_kind(pid, tid, names, processes))
+        (pid, tid, *_name_and_kind(pid, tid, processes))
         for pid, tid in zip(times["pid"][first].tolist(), times["tid"][first].tolist(), strict=True)
     ]
     table = pd.DataFrame(dict(zip(("ts", "cpu_ns", "wait_ns"), np.concatenate(parts, axis=1), strict=True)))
@@ -262,16 +232,15 @@ def child_memory(records: Records, processes: ProcessFacts) -> pd.DataFrame:
     of_children = np.isin(records["kind"], (process_tree.CHILD, process_tree.GONE)) & (records["tid"] == -1)
     rows = records[of_children & ~np.isin(records["pid"], [*processes.ours, processes.pid])]
     rows = rows[np.argsort(rows["pid"], kind="stable")]
-    pid, ts, level = (rows[name].astype(np.int64) for name in ("pid", "ts", "c"))
+    pid, ts, level = (rows[name] for name in ("pid", "ts", "c"))
     before = np.where(pid == np.roll(pid, 1), np.roll(level, 1), 0)
     before[:1] = 0
     # date a decrease right after the previous reading: until the next one, the parent may use that memory
-    passes = np.unique(records["ts"][records["kind"] == process_tree.PASS]).astype(np.int64)
+    passes = np.unique(records["ts"][records["kind"] == process_tree.PASS])
     last = passes[np.maximum(np.searchsorted(passes, ts, side="left") - 1, 0)]
     table = pd.DataFrame({"pid": pid, "ts": np.where(level < before, last + 1, ts), "bytes": level})
     table = table[level != before].reset_index(drop=True)
-    names = last_names(records)
-    named = {one: _name_and_kind(one, -1, names, processes)[0] for one in table["pid"].unique().tolist()}
+    named = {one: _name_and_kind(one, -1, processes)[0] for one in table["pid"].unique().tolist()}
     table.insert(1, "name", table["pid"].map(named).astype("object"))
     return table
 
@@ -285,8 +254,7 @@ def total_bytes(table: pd.DataFrame) -> pd.Series[int]:
 def _changes(own: Records, passes: IntArray) -> IntArray:
     """Return ``ts cpu_ns wait_ns`` of a thread or process when they changed. Shape (3, n)."""
     # extra rows keep its times constant until just before a change
-    ts = own["ts"].astype(np.int64)
-    cpu, wait = (np.maximum.accumulate(own[name]).astype(np.int64) for name in ("a", "b"))
+    ts, cpu, wait = own["ts"], np.maximum.accumulate(own["a"]), np.maximum.accumulate(own["b"])
     before = np.searchsorted(passes, ts, side="left") - 1
     unchanged = np.flatnonzero((before[1:] >= 0) & (passes[np.maximum(before[1:], 0)] > ts[:-1]))
     parts = [np.stack([ts, cpu, wait])]
@@ -311,33 +279,22 @@ def _ended_unseen(table: pd.DataFrame, records: Records, passes: IntArray) -> In
     final = table[table["kind"] == "child"].groupby("pid")["cpu_ns"].max()
     seen_ns = final.reindex(gone["pid"], fill_value=0).to_numpy(np.int64)
     until = np.append(0, np.cumsum(seen_ns))[np.searchsorted(gone["ts"], passes, side="right")]
-    unseen = total.astype(np.int64) - reaped["a"][0] - until
+    unseen = total - reaped["a"][0] - until
     # a child may be reaped after its end was read and before the sum is read
     return np.maximum(np.minimum.accumulate(unseen[::-1])[::-1], 0)
 
 
-def last_names(records: Records) -> dict[tuple[int, int], str]:
-    """Return the last name read of each thread and process."""
-    rows = records[records["kind"] == process_tree.NAME]
-    names: dict[tuple[int, int], bytes] = {}
-    numbers = np.stack([rows[name] for name in ("a", "b", "c")], axis=1).astype("<i8")
-    for i, first in enumerate(rows["place"].tolist()):  # only a few per thread
-        key = int(rows["pid"][i]), int(rows["tid"][i])
-        names[key] = (names.get(key, b"") if first else b"") + numbers[i].tobytes()
-    return {key: name.rstrip(b"\0").decode("utf-8", "replace") for key, name in names.items()}
-
-
-def _name_and_kind(pid: int, tid: int, names: Mapping[Any, str], processes: ProcessFacts) -> tuple[str, str]:
+def _name_and_kind(pid: int, tid: int, processes: ProcessFacts) -> tuple[str, str]:
     if pid == processes.pid and tid < 0:
         return "process", "process"
     if pid == processes.pid:
         name = processes.threads.get(tid)
         if name is None:
-            return names.get((pid, tid)) or f"thread {tid}", "native"
+            return processes.names.get((pid, tid)) or f"thread {tid}", "native"
         return name, "profiler" if name.startswith(OWN_THREADS) else "python"
     if pid in processes.children:
         return processes.children[pid], "child"
-    return command_name(names.get((pid, -1), "")) or f"process {pid}", "child"
+    return command_name(processes.names.get((pid, -1), "")) or f"process {pid}", "child"
 
 
 _COMMANDS: Final = {

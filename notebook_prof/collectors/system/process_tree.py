@@ -5,22 +5,20 @@ from __future__ import annotations
 import ctypes
 import os
 import re
-import struct
 import sys
 import time
 from collections.abc import Callable, Collection
 from typing import Any, Final
 
-RECORD: Final = struct.Struct("<iiiiqqqq")
-"""A record: kind, pid, tid, place, ts (Unix ns), and three numbers."""
-FIELDS: Final = ("kind", "pid", "tid", "place", "ts", "a", "b", "c")
-RSS, PROCESS, THREAD, CHILD, PASS, NAME, GONE, REAPED = range(8)
+FIELDS: Final = ("kind", "pid", "tid", "ts", "a", "b", "c")
+"""The integers of a record: its kind, process and thread, Unix ns, and three numbers."""
+RSS, PROCESS, THREAD, CHILD, PASS, GONE, REAPED = range(7)
 """Kinds of records.
 
 RSS: resident bytes and their maximum so far. PROCESS: CPU ns and wait ns of the process as a whole; THREAD:
 of one thread; CHILD: of a child process as a whole, with its own resident bytes. These three are written only
-when they change. PASS: all of them were read. NAME: 24 bytes of a name, from `place` on. GONE: a thread or
-child has ended. REAPED: CPU ns of all children waited for, when it changes.
+when they change. PASS: all of them were read. GONE: a thread or child has ended. REAPED: CPU ns of all
+children waited for, when it changes.
 """
 
 _MOST_THREADS: Final = 300
@@ -35,6 +33,9 @@ _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4
 _LIST_EVERY: Final = 10
 _FORKED: Final = 0x40
 """PF_FORKNOEXEC of the kernel: a forked process that has not executed a program."""
+
+Emit = Callable[[tuple[int, ...]], object]
+"""Takes a record."""
 
 
 def _reader() -> Callable[[int, int], bytes]:
@@ -114,7 +115,6 @@ class WatchedProcess:
         self.threads: dict[int, Thread] = {}
         self.passes = 0
         self.cpu_ns = self.wait_ns = 0
-        self.emitted: tuple[int, ...] = ()
         self._ended_cpu_ns = self._ended_wait_ns = 0
         # the process's CPU clock, as in clock_getcpuclockid(3), which includes ended threads, to the ns
         self._clock: int | None = (~pid << 3) | 2 if root == "/proc" else None
@@ -209,14 +209,14 @@ class WatchedProcess:
             pids += part
         return pids
 
-    def name(self, tid: int = -1) -> bytes:
-        """Return the name of a thread, or the command of the process."""
+    def name(self, tid: int = -1) -> str:
+        """Return the name of a thread, or the command of the process; empty if it has ended."""
         path = f"{self.folder}/cmdline" if tid < 0 else f"{self.folder}/task/{tid}/comm"
         try:
             with open(path, "rb") as file:
-                return file.read(1024).replace(b"\0", b" ").strip()
+                return file.read(256).replace(b"\0", b" ").strip().decode("utf-8", "replace")
         except OSError:
-            return b""
+            return ""
 
     def close(self) -> None:
         """Close all files."""
@@ -241,12 +241,11 @@ class WatchedProcess:
 class ProcessTree:
     """A process, its threads and all descendants. Processes in `skip` and their descendants are left out."""
 
-    def __init__(
-        self, root: str, pid: int, emit: Callable[[bytes], object], skip: Collection[int] = ()
-    ) -> None:
+    def __init__(self, root: str, pid: int, emit: Emit, skip: Collection[int] = ()) -> None:
         self._root, self._emit, self._skip = root, emit, skip
         self.main = WatchedProcess(root, pid)
         self.descendants: dict[int, WatchedProcess] = {}
+        self.names: dict[tuple[int, int], str] = {}  # the last one read of each thread and process
         self.has_news = False
         self.high_bytes = 0  # highest resident memory of the process, at the last reading
         self._last: dict[tuple[int, int], tuple[int, ...]] = {}
@@ -285,11 +284,11 @@ class ProcessTree:
             # the scheduler's value for a running thread is up to a tick old
             self._changed(THREAD, main.pid, tid, now, time.thread_time_ns(), thread.wait_ns)
 
-    def name_threads(self, now: int) -> None:
-        """Emit the system's names of the process's threads."""
-        for pid, tid in self._last:
+    def name_threads(self) -> None:
+        """Read the system's names of the process's threads."""
+        for pid, tid in list(self._last):  # a look may be running
             if pid == self.main.pid and tid >= 0:
-                self._name(self.main, tid, now)
+                self._name(self.main, tid)
 
     def close(self) -> None:
         """Close all files."""
@@ -314,7 +313,7 @@ class ProcessTree:
             alive.add(pid)
             self._changed(CHILD, pid, -1, now, process.cpu_ns, process.wait_ns, own_bytes)
             if process.passes in _NAMED_AT:
-                self._name(process, -1, now)
+                self._name(process, -1)
             waiting += [(child, process) for child in self._children(process, now)]
         return alive
 
@@ -335,18 +334,16 @@ class ProcessTree:
             self.has_news = True
             if kind == THREAD and self.main.passes > 1:
                 # now, since it may end at any time; `name_threads` names those of the first reading
-                self._name(self.main, tid, now)
+                self._name(self.main, tid)
         self._last[pid, tid] = numbers
         self._put(kind, pid, tid, now, *numbers)
 
-    def _name(self, process: WatchedProcess, tid: int, now: int) -> None:
-        name = process.name(tid)[:256]
-        for offset in range(0, len(name), 24):
-            a, b, c = struct.unpack("<qqq", name[offset : offset + 24].ljust(24, b"\0"))
-            self._emit(RECORD.pack(NAME, process.pid, tid, offset, now, a, b, c))
+    def _name(self, process: WatchedProcess, tid: int) -> None:
+        if name := process.name(tid):
+            self.names[process.pid, tid] = name
 
     def _put(self, kind: int, pid: int, tid: int, now: int, a: int = 0, b: int = 0, c: int = 0) -> None:
-        self._emit(RECORD.pack(kind, pid, tid, 0, now, a, b, c))
+        self._emit((kind, pid, tid, now, a, b, c))
 
 
 def _parents(root: str) -> dict[int, list[int]]:

@@ -13,7 +13,7 @@ from ...trace.report import ImportReport
 
 _CONCURRENT_KERNEL: Final = 10
 _PRIVILEGES: Final = (35, 40)
-_MEANING: Final = {
+MEANING: Final = {
     15: ("CUPTI could not start", "see what nvidia-smi says, and restart the kernel"),
     27: ("this CUPTI does not support this card or driver", "install a torch for a newer CUDA"),
     33: ("this is a virtual GPU, which CUPTI does not support", "ask for profiling in the hypervisor"),
@@ -86,7 +86,7 @@ def ask_cupti(
     if not code:
         library.cuptiActivityDisable(_CONCURRENT_KERNEL)
         return Cupti(version)
-    what, advice = _MEANING.get(code, _OTHER)
+    what, advice = MEANING.get(code, _OTHER)
     if code in _PRIVILEGES and _administrators_only(params):
         what += "; RmProfilingAdminOnly is 1 in /proc/driver/nvidia/params"
     return Cupti(version, Reason(f"{what} (CUPTI's error {code})", advice))

@@ -99,10 +99,9 @@ class _Columns:
             "resource": np.empty(n, np.int64),
             "sequence": np.empty(n, np.int64),
             "fwd_thread": np.zeros(n, np.int64),
+            "device": np.full(n, -1, np.int64),
+            "correlation": np.full(n, -1, np.int64),
         }
-        if device:
-            self.arrays["device"] = np.empty(n, np.int64)
-            self.arrays["correlation"] = np.empty(n, np.int64)
         self.dtypes, self.strides, self.concrete = _Codes(), _Codes(), _Codes()
         self.with_concrete: list[bool] = []
         self.first_calls: set[int] = set()  # combinations of name, shapes and element types
@@ -208,8 +207,8 @@ class _Columns:
         telling = [bool(flags_of_name(name) & EXTRAS) for name in names]
         host = np.array([*telling, False], bool)[a["name"]] & ~on_device
         rows = np.flatnonzero(on_device | host)
-        device = np.where(on_device, a["device"], -1) if self.with_device else np.full(len(host), -1)
         called = frozenset(name for name, tells in zip(names, telling, strict=True) if tells)
+        device = np.where(on_device, a["device"], -1)
         keys = {"device": device[rows], "resource": a["resource"][rows], "ts": a["ts"][rows]}
         return pd.DataFrame(keys, index=rows), called
 
@@ -225,9 +224,7 @@ class _Columns:
     ) -> KinetoColumns:
         a = self.arrays
         n = len(a["ts"])
-        nowhere = np.full(n, -1, np.int64)
         on_device = self._on_device(kinds)
-        device = np.where(on_device, a["device"], -1) if self.with_device else nowhere
         return KinetoColumns(
             ts=a["ts"],
             dur=a["dur"],
@@ -235,9 +232,9 @@ class _Columns:
             kind=Coded(a["kind"], list(kinds)),
             pid=np.full(n, pid, np.int64),
             tid=a["resource"],
-            device=device,
-            stream=np.where(on_device, a["resource"], -1) if self.with_device else nowhere,
-            correlation=a["correlation"] if self.with_device else nowhere,
+            device=np.where(on_device, a["device"], -1),
+            stream=np.where(on_device, a["resource"], -1),
+            correlation=a["correlation"],
             sequence=a["sequence"],
             fwd_thread=a["fwd_thread"],
             torch_thread=self.torch_thread,

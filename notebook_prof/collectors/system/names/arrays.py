@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final
@@ -44,9 +44,7 @@ class ArrayObjects:
         if self._array_base is None:
             return None
         if derives(cls, self._array_base):
-            return partial(
-                self._array, AttributeGetters(None, ()) if cls is self._array_base else fields_of(cls)
-            )
+            return partial(self._array, fields_of(cls, self._array_base))
         if derives(cls, self._scalar) or derives(cls, self._dtype):
             return lambda obj, name, kind: None
         pandas = [base for base in mro(cls) if type_module(base).partition(".")[0] == "pandas"]
@@ -172,8 +170,7 @@ class DeviceArrays:
         for base in mro(cls):
             package, name = type_module(base).partition(".")[0], type_name(base)
             if package == "cupy" and name in _CUPY and "cupy" in sys.modules:
-                fields = AttributeGetters(None, ()) if base is cls else fields_of(cls)
-                return partial(self._of_cupy, _getters(base, "cupy", _OF_CUPY), fields)
+                return partial(self._of_cupy, _getters(base, "cupy", _OF_CUPY), fields_of(cls, base))
             if package == "jaxlib" and name == "ArrayImpl":
                 return partial(self._of_jax, _getters(base, "jax", _OF_JAX))
         return None
@@ -218,40 +215,44 @@ def _text(get: _Getters, obj: Any) -> str:
 
 
 def device_levels() -> dict[int, dict[str, int]]:
-    """Return the memory of each device as CuPy and JAX report it: ``used allocated cached``."""
+    """Return the memory of each device as torch, CuPy and JAX report it: ``used allocated cached``."""
     # ``used`` is in total, the largest value reported if a device has several allocators; ``allocated`` and
     # ``cached`` are by these libraries
     levels: dict[int, dict[str, int]] = {}
-    for tell in (_levels_of_cupy, _levels_of_jax):
+    for tell in (_levels_of_torch, _levels_of_cupy, _levels_of_jax):
         with suppress(Exception):  # the library has no device, or is another version
-            for device, level in tell().items():
+            for device, used, allocated, reserved in tell():
                 total = levels.setdefault(device, {"used": 0, "allocated": 0, "cached": 0})
-                total["used"] = max(total["used"], level["used"])
-                total["allocated"] += level["allocated"]
-                total["cached"] += level["cached"]
+                total["used"] = max(total["used"], used)
+                total["allocated"] += allocated
+                total["cached"] += reserved - allocated
     return levels
 
 
-def _levels_of_cupy() -> dict[int, dict[str, int]]:
+_Levels = Iterator[tuple[int, int, int, int]]
+"""Number of a device, and bytes that are used, allocated and reserved."""
+
+
+def _levels_of_torch() -> _Levels:
+    cuda: Any = getattr(sys.modules.get("torch"), "cuda", None)
+    for device in range(cuda.device_count()) if cuda is not None and cuda.is_initialized() else ():
+        if reserved := int(cuda.memory_reserved(device)):
+            free, total = cuda.mem_get_info(device)
+            yield device, total - free, int(cuda.memory_allocated(device)), reserved
+
+
+def _levels_of_cupy() -> _Levels:
     cupy: Any = sys.modules.get("cupy")
-    levels = {}
     for device in range(cupy.cuda.runtime.getDeviceCount()) if cupy is not None else ():
         with cupy.cuda.Device(device):
             pool = cupy.get_default_memory_pool()
             if reserved := int(pool.total_bytes()):  # do not create a context on an untouched device
                 free, total = cupy.cuda.runtime.memGetInfo()
-                allocated = int(pool.used_bytes())
-                levels[device] = {
-                    "used": total - free,
-                    "allocated": allocated,
-                    "cached": reserved - allocated,
-                }
-    return levels
+                yield device, total - free, int(pool.used_bytes()), reserved
 
 
-def _levels_of_jax() -> dict[int, dict[str, int]]:
+def _levels_of_jax() -> _Levels:
     bridge: Any = sys.modules.get("jax._src.xla_bridge")
-    levels = {}
     # existing backends only: jax.devices() would create one
     backends = dict(getattr(bridge, "_backends", None) or {})
     for platform, backend in backends.items():
@@ -259,6 +260,4 @@ def _levels_of_jax() -> dict[int, dict[str, int]]:
             stats = device.memory_stats() or {}
             if allocated := int(stats.get("bytes_in_use", 0)):
                 reserved = max(int(stats.get("pool_bytes", 0)), allocated)
-                number = int(device.local_hardware_id or 0)
-                levels[number] = {"used": reserved, "allocated": allocated, "cached": reserved - allocated}
-    return levels
+                yield int(device.local_hardware_id or 0), reserved, allocated, reserved

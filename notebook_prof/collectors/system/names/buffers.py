@@ -73,8 +73,10 @@ class AttributeGetters:
             yield name, value
 
 
-def fields_of(cls: type) -> AttributeGetters:
-    """Return the interpreter's getters of ``__dict__`` and slots, even if the class hides them."""
+def fields_of(cls: type, *plain: type | None) -> AttributeGetters:
+    """Return the interpreter's getters of ``__dict__`` and slots, even if hidden; none for `plain` types."""
+    if any(cls is one for one in plain):
+        return AttributeGetters(None, ())
     instance_dict: Callable[[object], Any] | None = None
     slots: list[tuple[str, Callable[[object], Any]]] = []
     for base in mro(cls):

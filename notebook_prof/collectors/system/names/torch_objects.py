@@ -31,11 +31,11 @@ _MANY: Final = 32
 class TorchObjects:
     """Handles the types of torch, if it is imported."""
 
-    # `nodes` counts the visited functions of autograd's graph, `left` those that were not reached, and
-    # `unread` the saved tensors that this torch cannot show without unpacking them.
+    # `left` counts the functions of autograd's graph that were not reached, and `unread` the saved tensors
+    # that this torch cannot show without unpacking them.
     def __init__(self, walk: Walk) -> None:
         self._walk = walk
-        self.nodes = self.unread = self.left = 0
+        self.unread = self.left = 0
         torch = sys.modules.get("torch")
         # missing while another thread is importing torch
         self._tensor_base: Any = getattr(getattr(torch, "_C", None), "TensorBase", None)
@@ -72,10 +72,8 @@ class TorchObjects:
         if self._tensor_base is None:
             return None
         if derives(cls, self._tensor_base):
-            plain = cls is self._tensor_type or cls is self._parameter
-            return partial(
-                self._tensor, AttributeGetters(None, ()) if plain else fields_of(cls), _dispatches(mro(cls))
-            )
+            fields = fields_of(cls, self._tensor_type, self._parameter)
+            return partial(self._tensor, fields, _dispatches(mro(cls)))
         if derives(cls, self._module):
             return partial(self._parts, fields_of(cls))
         if derives(cls, self._optimizer):
@@ -169,7 +167,6 @@ class TorchObjects:
             if id(node) in visited:
                 continue
             visited[id(node)] = node
-            self.nodes += 1
             try:
                 queue.extend((one, name) for one in self._look_at(node, name))
             except RuntimeError:  # another thread is freeing the graph

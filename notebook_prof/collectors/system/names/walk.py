@@ -172,12 +172,10 @@ class Walk:
             if derives(cls, flat):
                 return partial(self._flat, flat)
         if derives(cls, dict):
-            return partial(self._mapping, AttributeGetters(None, ()) if cls is dict else fields_of(cls))
+            return partial(self._mapping, fields_of(cls, dict))
         for base in _SEQUENCES:
             if derives(cls, base):
-                return partial(
-                    self._sequence, base, AttributeGetters(None, ()) if cls is base else fields_of(cls)
-                )
+                return partial(self._sequence, base, fields_of(cls, base))
         if cls is types.FunctionType:
             return self._function
         if any(cls is one for one in _HOLDERS):

@@ -173,7 +173,6 @@ WALKS: Final = Table(
         Column("ts", "int64", "ns", "when it was done"),
         Column("walk_ns", "int64", "ns", "CPU time of the walk"),
         Column("objects", "int64", "", "visited"),
-        Column("nodes", "int64", "", "visited functions of autograd's graph"),
         Column("left", "int64", "", "objects not visited in time"),
         Column("left_names", "str", "", "names of some of them"),
         Column("frames_left", "int64", "", "functions with unread locals"),
@@ -231,7 +230,6 @@ def walk_names(roots: Roots, budget_ns: int = BUDGET_NS) -> Walked:
         "ts": now,
         "walk_ns": walk.spent_ns,
         "objects": walk.objects,
-        "nodes": torch.nodes,
         "left": walk.waiting + torch.left,
         "left_names": ", ".join(walk.waiting_names[:_MOST_WAITING]),
         "frames_left": roots.skipped,
@@ -323,14 +321,4 @@ def levels() -> list[dict[str, int]]:
         used = resident_bytes()
     if used:
         rows.append({"device": HOST, "used": used, "allocated": -1, "cached": min(freed_bytes(), used)})
-    others = device_levels()
-    cuda: Any = getattr(sys.modules.get("torch"), "cuda", None)
-    for device in range(cuda.device_count()) if cuda is not None and cuda.is_initialized() else ():
-        allocated, reserved = cuda.memory_allocated(device), cuda.memory_reserved(device)
-        if reserved:
-            free, total = cuda.mem_get_info(device)
-            other = others.pop(device, {"used": 0, "allocated": 0, "cached": 0})
-            row = {"device": device, "used": max(total - free, other["used"])}
-            row["allocated"] = allocated + other["allocated"]
-            rows.append({**row, "cached": reserved - allocated + other["cached"]})
-    return rows + [{"device": device, **level} for device, level in others.items()]
+    return rows + [{"device": device, **level} for device, level in device_levels().items()]

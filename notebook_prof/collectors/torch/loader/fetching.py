@@ -1,6 +1,6 @@
 """Times the fetches of a DataLoader, in its workers or, without workers, in this process.
 
-Imports only the standard library. Dataset, ``collate_fn`` and samplers remain the user's objects: torch's
+Dataset, ``collate_fn`` and samplers remain the user's objects: torch's
 fetcher iterates over the indices of a batch, and the time between two indices is that of an item.
 """
 
@@ -60,7 +60,7 @@ class Fetches:
         self._before = ring.made()  # a persistent worker has a fetcher for each epoch, and one ring
         self.one_by_one = one_by_one(fetcher)
         self._single = not fetcher.auto_collation
-        self._begin_ns = self._collate_at = self._collate_cpu = 0
+        self._begin_ns = self._collate_at = 0
         self._collate: Any = None
         if not self.one_by_one:
             self._wrap_collate(fetcher)
@@ -75,7 +75,6 @@ class Fetches:
         """Begin a batch. Returns the index to pass to torch's fetch."""
         self._begin_ns = clock()
         self._collate_at, self.thread = 0, threading.get_ident()
-        self.ring.put(rings.FETCH_BEGIN, self._begin_ns)
         if self.one_by_one:
             return TimedItems(index, self)
         if self.stride and self.count % self.stride == 0:
@@ -86,19 +85,16 @@ class Fetches:
         """End a batch. All arguments except `status` are readings from its begin."""
         end_ns, cpu_end = clock(), _cpu()
         active[0] = None
-        collate_at = self._collate_at or end_ns
-        in_collate = cpu_end - self._collate_cpu if self._collate_at else 0
-        record = (begin_ns, collate_at, end_ns, cpu_end - cpu_ns, in_collate, delay_ns)
-        ring = self.ring
         made, timed = self._before
-        ring.end_batch(self.stride, made + self.items, timed + self._timed_items)
-        ring.batch(status, self.epoch, self.count, *record)
+        self.ring.end_batch(made + self.items, timed + self._timed_items)
+        times = begin_ns, self._collate_at or end_ns, end_ns, cpu_end - cpu_ns, delay_ns
+        self.ring.batch(status, self.epoch, self.count, *times)
         self.count += 1
 
     def each(self, indices: Any) -> Iterator[Any]:
         """Yield the indices, and time the work on every n-th of them."""
         ring, stride, making = self.ring, self.stride, active
-        begin_item, item = ring.begin_item, ring.item
+        put, item, at = ring.put, ring.item, rings.ITEM_INDEX  # which remains if the worker is killed
         number = self.items
         for index in indices:
             number += 1
@@ -107,7 +103,7 @@ class Fetches:
                 continue
             position = index if type(index) is int else -1
             begin = clock()
-            begin_item(position, begin)
+            put(at, position)
             making[0] = self
             yield index
             end = clock()
@@ -115,17 +111,17 @@ class Fetches:
             item(ITEM, position, begin, end)
             self._timed_items += 1
             if stride > 1:
-                begin_item(-1, 0)
+                put(at, -1)
             elif self._timed_items == _TRIED:
                 self._choose_stride()
         self.items = number
-        self._collate_at, self._collate_cpu = clock(), _cpu()
+        self._collate_at = clock()
 
     def untimed(self, indices: Any) -> Iterator[Any]:
         """Yield the indices, and note when the work on the last one ends."""
         yield from indices
         self.items += len(indices)
-        self._collate_at, self._collate_cpu = clock(), _cpu()
+        self._collate_at = clock()
 
     def _choose_stride(self) -> None:
         """Choose which items to time, so that timing takes at most 1 % of their time."""
@@ -154,7 +150,7 @@ class Fetches:
 
     def _items_are_made(self, batch: Any) -> None:
         timed, active[0] = active[0] is self, None
-        self._collate_at, self._collate_cpu = clock(), _cpu()
+        self._collate_at = clock()
         made = 1 if self._single else len(batch) if isinstance(batch, list | tuple) else 0
         self.items += made
         if not timed:
@@ -316,7 +312,6 @@ def _arm(path: str, worker: int) -> Ring:
     ring = Ring(path)
     for field, value in ((rings.PID, os.getpid()), (rings.WORKER, worker), (rings.OPENED, opened)):
         ring.put(field, value)
-    ring.begin_item(-1, 0)
     epochs = iter(range(sys.maxsize))
     pickling = _time_pickling(ring)
 
@@ -337,7 +332,7 @@ def _time_pickling(ring: Ring) -> Callable[[], None]:
             @classmethod
             def dumps(cls, obj: Any, protocol: Any = None) -> Any:
                 nonlocal epoch, sender
-                begin, cpu = clock(), _cpu()
+                begin = clock()
                 try:
                     data = original.dumps(obj, protocol)
                 except BaseException as error:
@@ -348,7 +343,7 @@ def _time_pickling(ring: Ring) -> Callable[[], None]:
                         if not sender:
                             sender = threading.get_native_id()
                             ring.put(rings.SENDER, sender)
-                        ring.send(epoch, obj[0], begin, clock(), _cpu() - cpu, len(data))
+                        ring.send(epoch, obj[0], begin, clock(), len(data))
                     elif type(obj[0]).__name__ == "_ResumeIteration":
                         epoch += 1
                 return data

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -15,27 +17,19 @@ from ....trace import taxonomy
 from ....trace.arrays import IntArray
 from ....trace.builder import TraceBuilder
 from ....trace.clocks import Clock
-from ....trace.strings import Coded
+from ....trace.strings import Coded, readable
 from ....trace.taxonomy import LOADER_MISSING as MISSING
 from . import ring as rings
 from .watch import LoaderIterator, LoaderWatch
 
-
-def _row(names: str) -> np.dtype[np.void]:
-    return np.dtype([(name, "<i8") for name in names.split()])
-
-
-_BATCH: Final = _row("status epoch seq begin collate end cpu_ns collate_cpu_ns delay_ns")
-_ITEM: Final = _row("kind index begin end")
-_SEND: Final = _row("epoch batch begin end send_cpu_ns send_bytes")
-_COUNTS: Final = (rings.BATCH_COUNT, rings.ITEMS_MADE, rings.ITEMS_TIMED)
+_COUNTS: Final = [rings.BATCH_COUNT, rings.ITEMS_MADE, rings.ITEMS_TIMED]
 
 
 @dataclass(frozen=True, slots=True)
 class RingRecords:
     """The content of one ring. Its tables are sorted by time and keep the rows that fitted into it."""
 
-    header: tuple[int, ...]
+    header: list[int]
     totals: list[tuple[int, int]]  # count and ns by kind
     names: list[str]  # name of each kind; ``""`` for items
     batches: pd.DataFrame
@@ -56,36 +50,21 @@ class RingRecords:
         return max(self.header[rings.BATCH_COUNT] - rings.BATCHES, 0)
 
 
-def parse(data: bytes, before: bytes = b"") -> RingRecords:
-    """Parse the bytes of `Ring.read`, less the counts of `before`, the bytes of `Ring.read_totals`."""
-    header = rings.HEADER.unpack_from(data)
-    text = data[rings.NAMES_AT : rings.NAMES_AT + header[rings.NAMES_SIZE]].decode("utf-8", "replace")
-    names = ["", *text.split("\0")] if text else [""]
-    totals: list[tuple[int, int]] = [
-        rings.TOTAL.unpack_from(data, rings.TOTALS_AT + kind * rings.TOTAL.size) for kind in range(len(names))
-    ]
-    if before:
-        earlier = rings.HEADER.unpack_from(before)
-        counted = [value - earlier[i] if i in _COUNTS else value for i, value in enumerate(header)]
-        for kind, (count, spent) in enumerate(totals):
-            skipped, skipped_ns = rings.TOTAL.unpack_from(before, rings.TOTALS_AT + kind * rings.TOTAL.size)
-            totals[kind] = count - skipped, spent - skipped_ns
-    else:
-        counted = list(header)
-    return RingRecords(
-        tuple(counted),
-        totals,
-        names,
-        _records(data, _BATCH, rings.BATCHES_AT, rings.BATCHES, header[rings.BATCH_COUNT]),
-        _records(data, _ITEM, rings.ITEMS_AT, rings.ITEMS, header[rings.ITEM_COUNT]),
-        _records(data, _SEND, rings.SENDS_AT, rings.SENDS, header[rings.SEND_COUNT]),
-    )
+def parse(data: Any, before: Any = None) -> RingRecords:
+    """Parse the content of a ring, less the counts of an earlier one."""
+    header, totals = data["header"].copy(), data["totals"]
+    names = ["", *map(readable, json.loads(data["names"] or b"[]"))]
+    counts = header[[rings.BATCH_COUNT, rings.ITEM_COUNT, rings.SEND_COUNT]].tolist()
+    records = map(_records, (data["batches"], data["items"], data["sends"]), counts)
+    if before is not None:
+        header[_COUNTS] -= before["header"][_COUNTS]
+        totals = totals - before["totals"]
+    return RingRecords(header.tolist(), list(map(tuple, totals[: len(names)].tolist())), names, *records)
 
 
-def _records(data: bytes, dtype: np.dtype[Any], at: int, capacity: int, count: int) -> pd.DataFrame:
-    rows = np.frombuffer(data, dtype, capacity, at)
-    rows = rows[:count] if count <= capacity else np.roll(rows, -(count % capacity))
-    return pd.DataFrame({name: rows[name].astype(np.int64) for name in dtype.names or ()})
+def _records(rows: Any, count: int) -> pd.DataFrame:
+    rows = rows[:count] if count <= len(rows) else np.roll(rows, -(count % len(rows)))
+    return pd.DataFrame({name: rows[name] for name in rows.dtype.names})
 
 
 _IN_PROCESS: Final = -1
@@ -93,9 +72,7 @@ _MOMENTS: Final = (
     "begin", "collate", "end", "send_begin", "send_end", "arrive_begin", "arrive_end", "next_begin",
     "next_end",
 )  # fmt: skip
-_NUMBERS: Final = (
-    "status", "cpu_ns", "collate_cpu_ns", "delay_ns", "send_cpu_ns", "send_bytes", "receive_cpu_ns", "due",
-)  # fmt: skip
+_NUMBERS: Final = ("status", "cpu_ns", "delay_ns", "send_bytes", "receive_cpu_ns")
 _KEY: Final = ["epoch", "batch"]
 
 
@@ -113,8 +90,7 @@ def put(watch: LoaderWatch, builder: TraceBuilder, clock: Clock) -> None:
         if not state.workers or parts.add_workers(state):
             iterators.append(state)
     in_process = {
-        loader: parse(data, watch.in_process_before.get(loader, b""))
-        for loader, data in watch.in_process.items()
+        loader: parse(data, watch.in_process_before.get(loader)) for loader, data in watch.in_process.items()
     }
     for loader, records in in_process.items():
         checkpoint()
@@ -136,7 +112,7 @@ class _Parts:
         """Add an iterator with workers. Returns whether it was used in the window."""
         batches = _main_side(state)
         records = {
-            number: parse(data, state.rings_before.get(number, b"")) for number, data in state.rings.items()
+            number: parse(data, state.rings_before.get(number)) for number, data in state.rings.items()
         }
         made = [
             _of_worker(number, one, batches[batches["worker"] == number]) for number, one in records.items()
@@ -154,7 +130,8 @@ class _Parts:
         batches = batches.assign(loader=state.loader, iterator=state.number)
         self._batches.append(batches)
         for number, one in records.items():
-            self._note(state.loader, state.number, number, one, state)
+            place = {"loader": state.loader, "iterator": state.number, "worker": number}
+            self._note(one, state.created_ns, state.exits, **place)
         self._draw(state, batches, records)
         return True
 
@@ -164,7 +141,8 @@ class _Parts:
         rows = rows.assign(loader=loader, epoch=0, worker=_IN_PROCESS, pid=os.getpid(), sent=rows["begin"])
         rows = rows.assign(next_begin=rows["begin"], next_end=rows["end"])
         self._batches.append(_complete(rows))
-        self._note(loader, MISSING, _IN_PROCESS, records, None)
+        created = int(records.batches["begin"].iloc[0]) if len(records.batches) else rings.clock()
+        self._note(records, created, {}, loader=loader, iterator=MISSING, worker=_IN_PROCESS)
 
     def finish(self, iterators: list[LoaderIterator]) -> None:
         """Add the tables, and report what is missing from them."""
@@ -183,7 +161,7 @@ class _Parts:
             builder.table("loader_workers", workers, times=("created",))
         if self._items:
             builder.table("loader_items", pd.DataFrame(self._items), times=())
-        columns = ("number", "loader", "workers", "prefetch", "in_order", "persistent", "late", "epoch")
+        columns = ("number", "loader", "workers", "prefetch", "in_order", "late", "epoch")
         facts = pd.DataFrame({name: [getattr(state, name) for state in iterators] for name in columns})
         builder.table("loader_iterators", facts, times=())
         late = sum(state.late for state in iterators)
@@ -200,50 +178,27 @@ class _Parts:
         effect = "one short item in several is timed, so that timing takes at most 1 % of their time"
         builder.report.add("loader-items-untimed", "info", self._untimed, effect=effect)
 
-    def _note(
-        self, loader: int, iterator: int, worker: int, records: RingRecords, state: LoaderIterator | None
-    ) -> None:
-        header = records.header
-        created = state.created_ns if state is not None else _first(records)
-
-        def since(value: int) -> int:
-            return value - created if value else MISSING
-
-        self._overwritten += records.overwritten
-        self._untimed += header[rings.ITEMS_MADE] - header[rings.ITEMS_TIMED]
-        exits = state.exits if state is not None else {}
-        self._workers.append(
-            {
-                "loader": loader,
-                "iterator": iterator,
-                "worker": worker,
-                "pid": header[rings.PID] or (os.getpid() if worker == _IN_PROCESS else 0),
-                "created": created,
-                "opened": since(header[rings.OPENED]),
-                "init_end": since(header[rings.INIT_END]),
-                "batches": header[rings.BATCH_COUNT],
-                "items": header[rings.ITEMS_MADE],
-                "items_timed": header[rings.ITEMS_TIMED],
-                "stride": header[rings.STRIDE],
-                "fetch_begin": since(header[rings.FETCH_BEGIN]),
-                "item_index": header[rings.ITEM_INDEX] if header[rings.ITEM_BEGIN] else MISSING,
-                "item_begin": since(header[rings.ITEM_BEGIN]),
-                "exit": exits.get(worker, MISSING),
-            }
+    def _note(self, records: RingRecords, created: int, exits: Mapping[int, int], **place: int) -> None:
+        header, worker = records.header, place["worker"]
+        opened, init_end = (
+            header[at] - created if header[at] else MISSING for at in (rings.OPENED, rings.INIT_END)
         )
+        made = {"items": header[rings.ITEMS_MADE], "items_timed": header[rings.ITEMS_TIMED]}
+        self._overwritten += records.overwritten
+        self._untimed += made["items"] - made["items_timed"]
+        of_worker = {
+            "pid": header[rings.PID] or (os.getpid() if worker == _IN_PROCESS else 0),
+            "created": created,
+            "opened": opened,
+            "init_end": init_end,
+            "batches": header[rings.BATCH_COUNT],
+            "item_index": header[rings.ITEM_INDEX],
+            "exit": exits.get(worker, MISSING),
+        }
+        self._workers.append(place | made | of_worker)
         for kind, (name, (count, spent)) in enumerate(zip(records.names, records.totals, strict=True)):
             self._items.append(
-                {
-                    "loader": loader,
-                    "iterator": iterator,
-                    "worker": worker,
-                    "kind": kind,
-                    "name": name,
-                    "timed": count,
-                    "timed_ns": spent,
-                    "items": header[rings.ITEMS_MADE],
-                    "items_timed": header[rings.ITEMS_TIMED],
-                }
+                {**place, **made, "kind": kind, "name": name, "timed": count, "timed_ns": spent}
             )
 
     def _draw(self, state: LoaderIterator, batches: pd.DataFrame, records: dict[int, RingRecords]) -> None:
@@ -254,11 +209,7 @@ class _Parts:
                 continue
             own = batches[(batches["worker"] == number) & (batches["begin"] != MISSING)]
             handles = self._track(number, one, self._dataset(state))
-            sources.append(
-                own[_KEY].assign(
-                    handle=pd.Series(handles, dtype="float64").reindex(_row_keys(own)).to_numpy()
-                )
-            )
+            sources.append(own[[*_KEY, "seq"]].merge(handles, on=["epoch", "seq"]))
         waited = batches[batches["arrive_begin"] != MISSING]
         waited = waited[waited["waited"].astype(bool)]
         if len(waited):
@@ -267,8 +218,8 @@ class _Parts:
             begin = waited["next_begin"].to_numpy(np.int64)
             targets = self._slices(begin, waited["next_end"].to_numpy(np.int64), track, taxonomy.LOADER_WAIT)
             if sources:
-                arrows = waited[_KEY].assign(target=targets).merge(pd.concat(sources), on=_KEY).dropna()
-                self._builder.flows("link", arrows["handle"].astype(np.int64), arrows["target"])
+                arrows = waited[_KEY].assign(target=targets).merge(pd.concat(sources), on=_KEY)
+                self._builder.flows("link", arrows["handle"], arrows["target"])
         self._draw_pinning(state)
         self._depth(state, batches)
 
@@ -280,8 +231,8 @@ class _Parts:
             track = self._builder.track("loader pin memory", pid=os.getpid(), tid=state.pin_thread)
             self._slices(pinned[:, 0], pinned[:, 1], track, taxonomy.LOADER_PIN)
 
-    def _track(self, number: int, records: RingRecords, dataset: str) -> dict[int, int]:
-        """Add a worker's track. Returns the slices of batches, by the keys of `_row_keys`."""
+    def _track(self, number: int, records: RingRecords, dataset: str) -> pd.DataFrame:
+        """Add a worker's track. Returns ``epoch seq handle`` of the slices of batches."""
         pid = records.header[rings.PID]
         track = self._builder.track(f"loader {number}", pid=pid, tid=pid)
         header, records = records.header, records.since(self._start_ns)
@@ -298,7 +249,7 @@ class _Parts:
         if len(records.sends):
             queue = self._builder.track(f"loader {number} sends", pid=pid, tid=header[rings.SENDER])
             self._slices(records.sends["begin"], records.sends["end"], queue, taxonomy.LOADER_SEND, "io")
-        return dict(zip(_row_keys(rows), handles.tolist(), strict=True))
+        return rows[["epoch", "seq"]].assign(handle=handles)
 
     def _dataset(self, state: LoaderIterator) -> str:
         rows = self._builder.metadata.get("loaders", [])
@@ -317,29 +268,16 @@ class _Parts:
 
     def _depth(self, state: LoaderIterator, batches: pd.DataFrame) -> None:
         """Add the number of ready batches: sent by a worker and not yet returned by ``next``."""
-        ready, returned = batches["send_end"], batches["next_end"]
-        times = np.concatenate(
-            [ready[ready != MISSING], returned[(ready != MISSING) & (returned != MISSING)]]
-        )
-        if not len(times):
+        ready = batches[batches["send_end"] != MISSING]
+        returned = ready[ready["next_end"] != MISSING]
+        if ready.empty:
             return
-        change = np.ones(len(times), np.int64)
-        change[int((ready != MISSING).sum()) :] = -1
-        times = np.maximum(times, self._start_ns)
-        order = np.argsort(times, kind="stable")
+        times = pd.concat([ready["send_end"], returned["next_end"]]).clip(lower=self._start_ns).to_numpy()
+        change = pd.Series(np.repeat([1, -1], [len(ready), len(returned)]), times).groupby(level=0).sum()
         name = "DataLoader: ready batches" + (f" {state.loader}" if state.loader else "")
         track = self._builder.track(name, "counter", unit="1")
-        depth = np.maximum(np.cumsum(change[order]), 0)
-        self._builder.counter(track, self._clock.from_monotonic(times[order].astype(np.int64)), depth)
-
-
-def _first(records: RingRecords) -> int:
-    return int(records.batches["begin"].iloc[0]) if len(records.batches) else rings.clock()
-
-
-def _row_keys(rows: pd.DataFrame) -> list[int]:
-    keys: list[int] = (rows["epoch"] * 2**32 + rows["seq"]).tolist()
-    return keys
+        at = self._clock.from_monotonic(change.index.to_numpy(np.int64))
+        self._builder.counter(track, at, change.cumsum().clip(lower=0).to_numpy())
 
 
 def _main_side(state: LoaderIterator) -> pd.DataFrame:

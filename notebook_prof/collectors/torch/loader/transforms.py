@@ -1,7 +1,7 @@
 """Times each transform of a dataset that is in a Compose.
 
-Imports only the standard library. The objects remain the user's: only the list of a Compose is replaced. It
-yields the same transforms and, while an item is being made, measures the time between two of them.
+The objects remain the user's: only the list of a Compose is replaced. It yields the same transforms and,
+while an item is being made, measures the time between two of them.
 """
 
 from __future__ import annotations

@@ -35,7 +35,6 @@ class LoaderIterator:
     workers: int
     prefetch: int = 0
     in_order: bool = True
-    persistent: bool = False
     late: bool = False  # its workers started before the recording, so nothing is known about them
     epoch: int = 0  # number of restarts
     created_ns: int = field(default_factory=clock)
@@ -45,9 +44,9 @@ class LoaderIterator:
     # in flight.
     arrived: list[Event] = field(default_factory=list)
     taken: list[Event] = field(default_factory=list)
-    rings: dict[int, bytes] = field(default_factory=dict)  # content by worker, read at the end
-    # totals by worker at the start of the recording, for older iterators
-    rings_before: dict[int, bytes] = field(default_factory=dict)
+    rings: dict[int, Any] = field(default_factory=dict)  # content by worker, read at the end
+    # the same at the start of the recording, for older iterators
+    rings_before: dict[int, Any] = field(default_factory=dict)
     exits: dict[int, int] = field(default_factory=dict)  # exit status of workers that have ended
     pinned: Pinned = field(default_factory=list)  # begin and end of each batch's copy into pinned memory
     pin_thread: int = 0  # native number of the copying thread; 0 if there is none
@@ -82,8 +81,8 @@ class LoaderWatch:
         self.loaders: list[dict[str, Any]] = []  # settings, see `notebook_prof.analysis.loaders`
         self.report = ImportReport()
         self.iterators: list[LoaderIterator] = []
-        self.in_process: dict[int, bytes] = {}  # rings of this process by loader, read at the end
-        self.in_process_before: dict[int, bytes] = {}  # their totals at the start of the recording
+        self.in_process: dict[int, Any] = {}  # rings of this process by loader, read at the end
+        self.in_process_before: dict[int, Any] = {}  # the same at the start of the recording
         self._rings: dict[int, Ring] = {}
         self.start_ns = 0  # monotonic clock; work that ended earlier is left out
         self._folder = ""
@@ -121,9 +120,9 @@ class LoaderWatch:
                 for worker in range(state.workers):
                     with suppress(OSError, ValueError):
                         ring = Ring(state.path.format(worker))
-                        state.rings_before[worker] = ring.read_totals()
+                        state.rings_before[worker] = ring.read()
                         ring.close()
-        self.in_process_before = {loader: ring.read_totals() for loader, ring in self._rings.items()}
+        self.in_process_before = {loader: ring.read() for loader, ring in self._rings.items()}
         self.start_ns = clock()
 
     def unwatch(self) -> None:
@@ -243,7 +242,7 @@ class LoaderWatch:
     def _make_rings(self, state: LoaderIterator) -> str:
         try:
             if not self._folder:
-                self._folder = rings.private_folder(state.workers * rings.SIZE)
+                self._folder = rings.private_folder(state.workers * rings.LAYOUT.itemsize)
             path = os.path.join(self._folder, f"{state.number}-{{}}")
             for worker in range(state.workers):
                 Ring.create(path.format(worker))
@@ -292,7 +291,6 @@ class LoaderWatch:
             int(loader.num_workers),
             int(loader.prefetch_factor or 0),
             bool(getattr(loader, "in_order", True)),
-            bool(loader.persistent_workers),
         )
         state.thread = threading.get_native_id(), threading.current_thread().name
         return state

@@ -10,33 +10,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 _DTYPES: Final = {
-    "float": "float32",
-    "double": "float64",
-    "half": "float16",
-    "bfloat16": "bfloat16",
-    "bool": "bool",
-    "unsigned char": "uint8",
-    "byte": "uint8",
-    "signed char": "int8",
-    "char": "int8",
-    "short": "int16",
-    "short int": "int16",
-    "int": "int32",
-    "long": "int64",
-    "long int": "int64",
-    "long long": "int64",
-    "__int64": "int64",
-    "unsigned short": "uint16",
-    "unsigned int": "uint32",
-    "unsigned long": "uint64",
-    "complex<float>": "complex64",
-    "complex<double>": "complex128",
-    "complex<half>": "complex32",
-    "float8_e4m3fn": "float8_e4m3fn",
-    "float8_e4m3fnuz": "float8_e4m3fnuz",
-    "float8_e5m2": "float8_e5m2",
-    "float8_e5m2fnuz": "float8_e5m2fnuz",
-}
+    "float": "float32", "double": "float64", "half": "float16", "bool": "bool", "bfloat16": "bfloat16",
+    "complex<half>": "complex32", "complex<float>": "complex64", "complex<double>": "complex128",
+    "char": "int8", "signed char": "int8", "byte": "uint8", "unsigned char": "uint8",
+    "short": "int16", "short int": "int16", "unsigned short": "uint16",
+    "int": "int32", "unsigned int": "uint32",
+    "long": "int64", "long int": "int64", "long long": "int64", "__int64": "int64", "unsigned long": "uint64",
+    **{name: name for name in ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")},
+}  # fmt: skip
 """Python names of element types by C++ name."""
 _LIST: Final = "TensorList"
 _NO_TENSOR: Final = frozenset({"", "Scalar", "ScalarList", "GenericList", "None"})
@@ -328,13 +309,9 @@ def _check(prepared: Prepared, call: RecordedCall) -> None:
         raise CannotReplayError(f"{call.name} takes no tensor: no try applies to it")
     for at in prepared.written:
         for one in tensors_in(prepared.args[at]):
-            if not _is_dense(one):
+            # an operator may only write where elements fill the memory without gaps or overlaps
+            if one.untyped_storage().nbytes() != one.numel() * one.element_size():
                 raise CannotReplayError(
                     f"{call.name} wrote into a view of another tensor, which was not recorded: replay the "
                     "operator that reads it"
                 )
-
-
-def _is_dense(tensor: Any) -> bool:
-    """Return whether a tensor's elements fill its memory without gaps or overlaps."""
-    return bool(tensor.untyped_storage().nbytes() == tensor.numel() * tensor.element_size())

@@ -148,16 +148,15 @@ class _Runner:
 
     def __init__(self, torch: Any, prepared: Prepared, call: RecordedCall | RecordedStep) -> None:
         self.prepared, self.call = prepared, call
-        self._synchronize = torch.cuda.synchronize if call.device == "cuda" else None
+        self._wait = torch.cuda.synchronize if call.device == "cuda" else lambda: None
         written = [prepared.args[i] for i in prepared.written]
-        self._written = [one for value in written for one in (value if isinstance(value, list) else [value])]
-        self._before = [one.clone() for one in self._written]
+        self.written = [(one, one.clone()) for one in tensors_in(written)]  # each with its initial content
         self.repeats = 1
 
     @property
     def bytes(self) -> int:
         """Size of its inputs in bytes."""
-        return self.prepared.bytes() + sum(int(one.nbytes) for one in self._before)
+        return self.prepared.bytes() + sum(int(one.nbytes) for one, _ in self.written)
 
     def once(self) -> Any:
         """Run the call once and return its result."""
@@ -169,7 +168,7 @@ class _Runner:
     def time_ns(self) -> float:
         """Return the mean duration of several calls, timed one by one if they write into their inputs."""
         clock, call, repeats = time.perf_counter_ns, self.prepared, self.repeats
-        if not self._written:
+        if not self.written:
             self._wait()
             begin = clock()
             for _ in range(repeats):
@@ -186,18 +185,9 @@ class _Runner:
             total += clock() - begin
         return total / repeats
 
-    def keeps_shapes(self) -> bool:
-        """Return whether the inputs that it wrote to have kept their shapes."""
-        pairs = zip(self._written, self._before, strict=True)
-        return all(one.shape == before.shape for one, before in pairs)
-
     def _restore(self) -> None:
-        for one, before in zip(self._written, self._before, strict=True):
+        for one, before in self.written:
             one.copy_(before)
-
-    def _wait(self) -> None:
-        if self._synchronize is not None:
-            self._synchronize()
 
 
 @dataclass(frozen=True, eq=False)
@@ -340,7 +330,7 @@ def _results(torch: Any, runner: _Runner) -> tuple[int, list[Any]]:
         every = list(tensors_in(runner.once()))
     except Exception as error:  # an operator may raise anything about its inputs
         raise CannotReplayError(f"PyTorch cannot run it this way: {first_line(error)}") from error
-    if not runner.keeps_shapes():
+    if any(one.shape != before.shape for one, before in runner.written):
         raise CannotReplayError("it changes the shape of its input, so it cannot run twice")
     wide = [one.detach().to("cpu") for one in every]
     return len(every), [
