@@ -22,7 +22,7 @@ from .events import (
     add_stages,
     paired,
 )
-from .packets import CALLSTACKS, FRAMES, FTRACE, FUNCTIONS, PERF_SAMPLE, STACK_SAMPLE, Packets
+from .packets import CALLSTACKS, FRAMES, FTRACE, FUNCTIONS, PERF_SAMPLE, STACK_SAMPLE, Packets, interned_keys
 from .torch import add_torch, is_torch
 from .tracks import Annotations, PerfettoTracks
 
@@ -259,9 +259,14 @@ def _add_samples(packets: Packets, tracks: PerfettoTracks, builder: TraceBuilder
     stack_epoch, stacks = packets.entries(CALLSTACKS)
     frame_epoch, frames = packets.entries(FRAMES)
     functions = packets.interned(FUNCTIONS).names(frame_epoch, frames.ints(2, 0))
-    stack_of = _find(stack_epoch, stacks.ints(1, 0), epoch, fields.ints(4, 0))
+    stack_of = positions(
+        interned_keys(stack_epoch, stacks.ints(1, 0)), interned_keys(epoch, fields.ints(4, 0))
+    )
     members = stacks.occurrences(2)
-    frame_of = _find(frame_epoch, frames.ints(1, 0), stack_epoch[members.owner], members.value)
+    frame_of = positions(
+        interned_keys(frame_epoch, frames.ints(1, 0)),
+        interned_keys(stack_epoch[members.owner], members.value),
+    )
     begin = np.searchsorted(members.owner, np.arange(stacks.count))
     length = np.bincount(members.owner, minlength=stacks.count)
     names = [CallFrame(name, "", 0) for name in [*functions.values, "(unknown)"]]
@@ -282,9 +287,3 @@ def _add_samples(packets: Packets, tracks: PerfettoTracks, builder: TraceBuilder
         # a sample stands for the time until its thread's next one, at most twice the median of these times
         count_samples(builder, track, len(own))
         add_samples(builder, track, Sampled(ts[own], sample_durations(ts[own]), flat, count), names)
-
-
-def _find(epoch: IntArray, number: IntArray, of_epoch: IntArray, sought: IntArray) -> IntArray:
-    """Return the entry with each number in its epoch, or -1."""
-    width = int(max(number.max(initial=0), sought.max(initial=0))) + 1
-    return positions(epoch * width + number, of_epoch * width + sought)
