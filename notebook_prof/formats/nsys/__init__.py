@@ -172,35 +172,23 @@ class NsysReader(DatabaseReader, FolderReader):
 
 def _read_tables(source: TableSource, builder: TraceBuilder) -> None:
     """Put a report into `builder`, whatever its tables are stored in."""
+    from . import samples
     from .device import add_device_work
     from .ranges import add_ranges
-    from .samples import (
-        add_calls,
-        add_gpu_metrics,
-        add_memory,
-        add_network,
-        add_overhead,
-        add_page_faults,
-        add_scheduling,
-        add_stack_samples,
-        add_system_calls,
-        report_diagnostics,
-    )
     from .session import NsysSession
 
     session = NsysSession(source, builder)
     work = add_device_work(session)
     add_ranges(session)  # it may name threads
-    add_calls(session, work)
-    add_system_calls(session)
-    add_overhead(session)
-    add_stack_samples(session)
-    add_gpu_metrics(session)
-    add_network(session)
-    add_page_faults(session)
-    add_scheduling(session)
-    add_memory(session)
-    report_diagnostics(session)
+    samples.add_calls(session, work)
+    samples.add_other_calls(session)
+    samples.add_stack_samples(session)
+    samples.add_gpu_metrics(session)
+    samples.add_network(session)
+    samples.add_page_faults(session)
+    samples.add_scheduling(session)
+    samples.add_memory(session)
+    samples.report_diagnostics(session)
     session.report_unread()
     if builder.is_empty:
         raise FormatError(
