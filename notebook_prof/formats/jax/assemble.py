@@ -36,14 +36,13 @@ def is_argument(name: str) -> bool:
 
 def as_arguments(own: list[dict[str, Any]]) -> Coded | None:
     """Return each event's statistics that are not columns, as JSON objects; None if there are none."""
-    kept = [{name: _plain(v) for name, v in stats.items() if _is_kept(name)} for stats in own]
+    kept = [
+        {name: _plain(v) for name, v in stats.items() if name not in _ELSEWHERE and is_argument(name)}
+        for stats in own
+    ]
     texts = [msgspec.json.encode(others).decode(errors="replace") if others else None for others in kept]
     arguments = by_value(np.arange(len(texts)), texts)
     return arguments if arguments.values else None
-
-
-def _is_kept(name: str) -> bool:
-    return name not in _ELSEWHERE and is_argument(name)
 
 
 def statistics(own: list[dict[str, Any]]) -> dict[str, list[Any]]:

@@ -89,7 +89,13 @@ def read_snapshot(content: Any, builder: TraceBuilder) -> None:
         histories.append(events)
     if isinstance(content, dict):
         _annotations(content.get("external_annotations"), builder)
-        _report_host_memory(content, builder)
+        # PyTorch 2.14's records of pinned host memory
+        parts = [content.get("host_segments"), *_list(content.get("host_traces"))]
+        builder.report.add(
+            "host-memory-not-used", "loss", sum(len(_list(part)) for part in parts),
+            "host_segments, host_traces", "pinned memory of the host is left out; the devices' is complete",
+            "read them from the pickle",
+        )  # fmt: skip
         if isinstance(settings := content.get("allocator_settings"), dict):
             builder.metadata["allocator_settings"] = settings
     # `memory_blocks` has every block at the time of the snapshot, `memory_events` the history; `stack` in
@@ -278,16 +284,6 @@ def _slices(
         if len(rows):
             dur = np.ones(len(rows), np.int64)
             builder.slices(ts=ts[rows], dur=dur, track=track, name=name, category=category, stack=stack[rows])
-
-
-def _report_host_memory(content: dict[Any, Any], builder: TraceBuilder) -> None:
-    """Count PyTorch 2.14's records of pinned host memory, which are not read."""
-    parts = [content.get("host_segments"), *_list(content.get("host_traces"))]
-    builder.report.add(
-        "host-memory-not-used", "loss", sum(len(_list(part)) for part in parts),
-        "host_segments, host_traces", "pinned memory of the host is left out; the devices' is complete",
-        "read them from the pickle",
-    )  # fmt: skip
 
 
 def _annotations(rows: Any, builder: TraceBuilder) -> None:
