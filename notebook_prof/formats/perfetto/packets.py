@@ -137,7 +137,7 @@ class Packets:
 
         def beside(clock: int) -> IntArray:
             own = pd.Series(value[number == clock], order[number == clock])
-            return own.groupby(level=0).last().reindex(order, fill_value=-1).to_numpy(np.int64)
+            return np.asarray(own.groupby(level=0).last().reindex(order, fill_value=-1), np.int64)
 
         boot, real = beside(_BOOT), beside(_REAL)
         if len(both := np.flatnonzero((boot >= 0) & (real >= 0))):
