@@ -309,7 +309,7 @@ def read_space(data: bytes, report: ImportReport) -> Space:
         pid, tid = threads[codes[chosen[0]]]
         own = usable[chosen]
         args = [rows[i].args or {} for i in own]
-        plain = [{name: _scalar(each.get(name)) for name in STATISTICS} for each in args]
+        plain = [{k: v for k, v in each.items() if isinstance(v, int | float | str)} for each in args]
         names = Coded(*numbered(str(rows[i].name) for i in own))
         line = lines.get((pid, tid), f"thread {tid}")
         columns = (ts[own], dur[own], names, statistics(plain), as_arguments(args))
@@ -328,7 +328,3 @@ def _names_of(rows: list[XlaEvent], kind: str, key: Callable[[XlaEvent], Any]) -
         for row in rows
         if row.ph == "M" and row.name == kind and row.args and row.args.get("name") is not None
     }
-
-
-def _scalar(value: Any) -> Scalar:
-    return value if isinstance(value, int | float | str) else None

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...errors import FormatError
+from ...readers.codec.columns import per_group
 from ...readers.codec.tolerant_json import decode_events
 from ...trace.arrays import IntArray, positions
 from ...trace.builder import TraceBuilder
@@ -78,7 +79,6 @@ def _allocations(
         return
     order = np.lexsort((np.arange(len(at)), events.ts[at]))
     at, level = at[order], np.clip(totals[order], -(2.0**62), 2.0**62).astype(np.int64)
-    tracks = {int(i): thread_track(events, int(i), builder) for i in np.unique(events.thread[at])}
     builder.allocations(
         ts=events.ts[at],
         addr=0,
@@ -86,7 +86,7 @@ def _allocations(
         device=device,
         allocated=level,
         reserved=0,
-        track=np.array([tracks[int(i)] for i in events.thread[at]], np.int64),
+        track=per_group(lambda thread: thread_track(events, thread, builder), events.thread[at]),
     )
     effect = "allocations are changes of the allocator's total: blocks cannot be told apart"
     advice = "record with sample_rate > 0 for more points, or format='memory_flow.svg' for each tensor"

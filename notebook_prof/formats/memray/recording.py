@@ -190,7 +190,10 @@ def read_recording(pieces: Iterable[bytes], builder: TraceBuilder) -> None:
         contents, errors = _by_memray(file.name)
     if not contents.blocks and not contents.snapshots:
         raise FormatError("memray's recording has no allocations: none were made, or the file was cut")
-    facts, table = contents.facts, _heap(contents)
+    facts = contents.facts
+    columns = np.array([one[:4] for one in contents.blocks], np.int64).reshape(-1, 4).T
+    stacks = [[contents.frames[number] for number in one[4]] for one in contents.blocks]
+    table = heap_table(stacks, np.arange(len(stacks)), dict(zip(NUMBERS, columns, strict=True)))
     builder.table("heap", table, times=())
     builder.metadata["heap"] = {"tool": f"memray {facts.memray}", "peak_bytes": int(table["bytes"].sum())}
     builder.metadata["memray"] = {
@@ -238,13 +241,6 @@ def _by_memray(path: str) -> tuple[_Contents, list[str]]:
         return msgspec.json.decode(output, type=_Contents), lines
     except UNDECODABLE as error:
         raise FormatError(f"the file is damaged: memray reads impossible values ({error})") from error
-
-
-def _heap(contents: _Contents) -> pd.DataFrame:
-    """Return one row per line and function; ``bytes`` sum to the peak."""
-    columns = np.array([one[:4] for one in contents.blocks], np.int64).reshape(-1, 4).T
-    stacks = [[contents.frames[number] for number in one[4]] for one in contents.blocks]
-    return heap_table(stacks, np.arange(len(stacks)), dict(zip(NUMBERS, columns, strict=True)))
 
 
 def _report_end(

@@ -219,7 +219,10 @@ def assemble(columns: PaddleColumns, builder: TraceBuilder) -> None:
         stack=_stacks(rows["callstack"].to_numpy(), builder),
     )
     _launches(rows, handles, builder)
-    _steps(rows, builder)
+    marks = rows[(rows["type"] == "ProfileStep").to_numpy()]
+    marks = marks.assign(step=[_STEP.fullmatch(text) for text in marks["name"]]).dropna(subset="step")
+    if len(marks):
+        builder.steps([int(match[1]) for match in marks["step"]], marks["ts"], marks["dur"], "file")
     # Data for which the common tables have no columns: `event_types` has Paddle's own type of every name,
     # `device_events` is by correlation (see `columns.DEVICE_COLUMNS`), and `operator_inputs` has the inputs
     # by argument as JSON.
@@ -265,13 +268,6 @@ def _launches(rows: pd.DataFrame, handles: IntArray, builder: TraceBuilder) -> N
     builder.flows("launch", handles[call[at[linked]]], handles[work[linked]])
     effect = "kernels and copies launched before the recording have no step, phase or module"
     builder.report.add("device-work-without-launch", "info", int((~linked).sum()), effect=effect)
-
-
-def _steps(rows: pd.DataFrame, builder: TraceBuilder) -> None:
-    marks = rows[(rows["type"] == "ProfileStep").to_numpy()]
-    marks = marks.assign(step=[_STEP.fullmatch(text) for text in marks["name"]]).dropna(subset="step")
-    if len(marks):
-        builder.steps([int(match[1]) for match in marks["step"]], marks["ts"], marks["dur"], "file")
 
 
 def _facts(columns: PaddleColumns, builder: TraceBuilder) -> None:

@@ -172,11 +172,15 @@ def _add_lanes(
     since = _first_ready(ready_pid, ready_ts, run_pid, run_ts, run_end)
     waits = np.flatnonzero(since >= 0)
     numbers, code = np.unique(run_pid, return_inverse=True)
-    lanes = np.array([_lane(number, names, tracks, builder) for number in numbers.tolist()], np.int64)[code]
+    lanes = []
+    for tid in numbers.tolist():
+        name = f"{names.get(tid) or tracks.thread_name(tid)} {tid} · scheduling"
+        lanes.append(builder.track(name, "process", pid=tracks.process_of(tid), tid=tid))
+    track = np.array(lanes, np.int64)[code]
     builder.slices(
         ts=np.concatenate([run_ts, since[waits]]) + offset,
         dur=np.concatenate([run_end - run_ts, run_ts[waits] - since[waits]]),
-        track=np.concatenate([lanes, lanes[waits]]),
+        track=np.concatenate([track, track[waits]]),
         name=Coded(np.repeat([0, 1], [len(run_ts), len(waits)]), _WORDS),
         category="annotation",
     )
@@ -199,11 +203,6 @@ def _first_ready(
     at = np.minimum(at, len(ready_pid) - 1)
     fits = (ready_pid[at] == run_pid) & (ready_ts[at] >= before) & (ready_ts[at] <= run_ts)
     return np.where(fits, ready_ts[at], -1)
-
-
-def _lane(tid: int, names: dict[int, str], tracks: PerfettoTracks, builder: TraceBuilder) -> int:
-    name = names.get(tid) or tracks.thread_name(tid)
-    return builder.track(f"{name} {tid} · scheduling", "process", pid=tracks.process_of(tid), tid=tid)
 
 
 _SAMPLES_ADVICE: Final = "open it at ui.perfetto.dev to see them"

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ...readers.codec.columns import binary_array, marked, texts
-from ...readers.codec.protobuf import Fields, Span, WireError, fields, float64, signed, text, text_column
+from ...readers.codec.protobuf import Fields, WireError, fields, float64, signed, text, text_column
 from ...readers.events import unique_name
 from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
@@ -134,7 +134,8 @@ def _value(
                 if number == _ARRAY:
                     items.append(memo[key])
                 else:
-                    entries[_name(raw, value)] = memo[key]
+                    names = (text(raw, inner) for field, inner in fields(raw, value) if field == 10)
+                    entries[next(names, "")] = memo[key]
             elif isinstance(value, tuple):
                 result = text(raw, value) if number in (_TEXT, _JSON) else result
             elif number == _BOOL:
@@ -150,10 +151,6 @@ def _value(
     except WireError:
         return result
     return items or entries or result
-
-
-def _name(raw: bytes, span: Span) -> str:
-    return next((text(raw, value) for number, value in fields(raw, span) if number == 10), "")
 
 
 _STREAM: Final = re.compile(r"\b(?:streams?|queues?)\b[\s#:]*(\d{1,9})?|^gpu\b", re.IGNORECASE)

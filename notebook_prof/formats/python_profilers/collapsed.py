@@ -176,7 +176,6 @@ def _stacks(kind: Kind, paths: list[bytes]) -> CollapsedStacks:
 
 
 _NANOSECONDS: Final = {"nanoseconds": 1, "microseconds": 10**3, "milliseconds": 10**6, "seconds": 10**9}
-_LARGEST: Final = 2.0**61
 _PAGE: Final = "open it at speedscope.app"
 
 
@@ -317,7 +316,7 @@ def _add_sampled(
 
 def _times(values: list[int | float], scale: int) -> tuple[IntArray, BoolArray]:
     """Convert times to the nearest nanosecond; not ok where they do not fit."""
-    ok = [abs(value * scale) < _LARGEST for value in values]
+    ok = [abs(value * scale) < _LONGEST_NS for value in values]
     ns = [round(value * scale) if good else 0 for value, good in zip(values, ok, strict=True)]
     return np.array(ns, np.int64), np.array(ok, bool)
 

@@ -147,7 +147,7 @@ def _blocks(segments: list[Any], stacks: SnapshotStacks, builder: TraceBuilder) 
         "requested_bytes": np.where(requested < 0, size, requested),
         "state": _texts(blocks, "state"),
         "stack": pd.array([key for key, _ in stacks_of_blocks], dtype="Int64"),
-        "label": _objects([label for _, label in stacks_of_blocks]),
+        "label": np.array([label for _, label in stacks_of_blocks], dtype=object),
     }
     table = pd.DataFrame(frame)
     table["stack"] = table["stack"].where(table["stack"] >= 0)
@@ -188,7 +188,7 @@ def _events(rows: list[Any], device: int, stacks: SnapshotStacks, builder: Trace
             "bytes": _ints(events, "size", 0),
             "stream": _ints(events, "stream", 0),
             "stack": pd.arrays.IntegerArray(stack, stack < 0),
-            "label": _objects([label for _, label in stacks_of_events]),
+            "label": np.array([label for _, label in stacks_of_events], dtype=object),
         }
     )
 
@@ -318,8 +318,4 @@ def _addresses(rows: list[dict[Any, Any]]) -> npt.NDArray[np.uint64]:
 
 
 def _texts(rows: list[dict[Any, Any]], key: str) -> npt.NDArray[Any]:
-    return _objects([str(row.get(key, "")) for row in rows])
-
-
-def _objects(values: list[str]) -> npt.NDArray[Any]:
-    return np.array(values, dtype=object)
+    return np.array([str(row.get(key, "")) for row in rows], dtype=object)
