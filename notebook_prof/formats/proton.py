@@ -120,16 +120,12 @@ def _rows(roots: list[_ProtonNode]) -> list[_TreeRow]:
         overhead = inside or node.frame.name == _LAUNCH
         metrics = node.metrics
         device = f"{metrics.get('device_type', 'device')} {metrics.get('device_id', 0)}"
-        rows.append(_TreeRow(node.frame.name, above, depth, device, _own(metrics), overhead, metrics))
+        time = metrics.get(_TIME, 0)
+        own = round(time) if isinstance(time, int | float) and 0 <= time < _MOST_NS else 0
+        rows.append(_TreeRow(node.frame.name, above, depth, device, own, overhead, metrics))
         number = len(rows) - 1
         waiting += [(child, number, depth + 1, overhead) for child in reversed(node.children)]
     return rows
-
-
-def _own(metrics: dict[str, Any]) -> int:
-    value = metrics.get(_TIME, 0)
-    sound = isinstance(value, int | float) and 0 <= value < _MOST_NS
-    return round(value) if sound else 0
 
 
 def _totals(rows: list[_TreeRow]) -> dict[str, list[int]]:

@@ -105,8 +105,9 @@ class _Import:
         inner = [Raw(each.encode(errors="replace")) for each in self._decoded(texts, str, "process")]
         own = [text for text in profile.threads if not bytes(text).startswith(b'"')]
         threads = list(self._decoded(own, _ThreadTables, "thread"))
-        for thread in filter(_has_tables, threads):
-            self._add_thread(thread, profile.meta, shared, categories, base)
+        for thread in threads:
+            if any(bytes(table).startswith(b"{") for table in (thread.samples, thread.markers)):
+                self._add_thread(thread, profile.meta, shared, categories, base)
         pid = next((each.pid for each in threads), None)
         add_counters(
             self._builder, self._tracks, [msgspec.json.decode(text) for text in profile.counters], pid, base,
@@ -203,7 +204,8 @@ class _Import:
         for name in ("nativeAllocations", "jsAllocations"):
             if rows := GeckoTable(getattr(thread, name)).count:
                 self._unused.add(f"{name} ({rows:,} rows)")
-        add_markers(self._builder, place_of.markers, place_of.pid, GeckoTable(thread.markers), strings, base)
+        markers = f"{place_of.name} · markers"
+        add_markers(self._builder, markers, place_of.pid, GeckoTable(thread.markers), strings, base)
 
     def _add_samples(
         self,
@@ -239,10 +241,6 @@ class _Import:
         sums = groups.agg(samples="size", dur_ns="sum").reset_index()
         if len(sums := sums[sums["category"] >= 0]):
             self._by_category.append(_by_category(sums, categories, track))
-
-
-def _has_tables(thread: _ThreadTables) -> bool:
-    return any(bytes(table).startswith(b"{") for table in (thread.samples, thread.markers))
 
 
 def _by_category(sums: pd.DataFrame, categories: list[GeckoCategory], track: int) -> pd.DataFrame:

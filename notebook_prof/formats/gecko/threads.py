@@ -228,11 +228,6 @@ class GeckoThread(NamedTuple):
     name: str  # unique within the profile
     pid: int | None  # None if the profile has made one up
 
-    @property
-    def markers(self) -> str:
-        """Name of the track of its markers."""
-        return f"{self.name} · markers"
-
 
 class GeckoTracks:
     """Makes a track for each thread, even if it has no number or shares it with another."""

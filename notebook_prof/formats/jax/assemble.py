@@ -36,14 +36,13 @@ def is_argument(name: str) -> bool:
 
 def as_arguments(own: list[dict[str, Any]]) -> Coded | None:
     """Return each event's statistics that are not columns, as JSON objects; None if there are none."""
-    kept = [{name: _plain(v) for name, v in stats.items() if _is_kept(name)} for stats in own]
+    kept = [
+        {name: _plain(v) for name, v in stats.items() if name not in _ELSEWHERE and is_argument(name)}
+        for stats in own
+    ]
     texts = [msgspec.json.encode(others).decode(errors="replace") if others else None for others in kept]
     arguments = by_value(np.arange(len(texts)), texts)
     return arguments if arguments.values else None
-
-
-def _is_kept(name: str) -> bool:
-    return name not in _ELSEWHERE and is_argument(name)
 
 
 def statistics(own: list[dict[str, Any]]) -> dict[str, list[Any]]:
@@ -310,7 +309,7 @@ def read_space(data: bytes, report: ImportReport) -> Space:
         pid, tid = threads[codes[chosen[0]]]
         own = usable[chosen]
         args = [rows[i].args or {} for i in own]
-        plain = [{name: _scalar(each.get(name)) for name in STATISTICS} for each in args]
+        plain = [{k: v for k, v in each.items() if isinstance(v, int | float | str)} for each in args]
         names = Coded(*numbered(str(rows[i].name) for i in own))
         line = lines.get((pid, tid), f"thread {tid}")
         columns = (ts[own], dur[own], names, statistics(plain), as_arguments(args))
@@ -329,7 +328,3 @@ def _names_of(rows: list[XlaEvent], kind: str, key: Callable[[XlaEvent], Any]) -
         for row in rows
         if row.ph == "M" and row.name == kind and row.args and row.args.get("name") is not None
     }
-
-
-def _scalar(value: Any) -> Scalar:
-    return value if isinstance(value, int | float | str) else None

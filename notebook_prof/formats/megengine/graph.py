@@ -15,7 +15,7 @@ from ...readers.codec.tolerant_json import UNDECODABLE
 from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
 from ...trace.report import ImportReport
-from .nodes import Nodes, shapes_text, short_name
+from .nodes import PHASE_OF_SCOPE, Nodes, shapes_text, short_name
 
 _NS: Final = 1_000_000_000
 _LATEST_S: Final = 1e9
@@ -57,7 +57,6 @@ def read_times(entries: dict[str, Any], report: ImportReport) -> Times:
 
 
 _SCOPE: Final = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
-_PHASE_OF_SCOPE: Final = {"backward": "backward", "step": "optimizer", "clear_grad": "optimizer"}
 
 
 def read_graph(data: bytes, builder: TraceBuilder) -> None:
@@ -89,7 +88,9 @@ def read_graph(data: bytes, builder: TraceBuilder) -> None:
     builder.report.add("operator-without-time", "info", len(without), effect=effect)
     launched = _slices(device, table, builder, on_device=True)
     calls = _slices(host, table, builder, on_device=False)
-    _flows(device, host, launched, calls, builder)
+    first_call = dict(zip(reversed(host.operator), calls[::-1].tolist(), strict=True))
+    source = np.array([first_call.get(key, -1) for key in device.operator], np.int64)
+    builder.flows("launch", source[source >= 0], launched[source >= 0])
 
 
 def _part(value: Any, key: str) -> dict[str, Any]:
@@ -192,13 +193,6 @@ def _scope(name: str, kind: str) -> tuple[str | None, str | None]:
     if not _SCOPE.fullmatch(name) or "." not in name:
         return None, phase
     path = name.split(".")[:-1]
-    phase = next((_PHASE_OF_SCOPE[part] for part in path if part in _PHASE_OF_SCOPE), phase)
-    module = ".".join(part for part in path if part not in _PHASE_OF_SCOPE)
+    phase = next((PHASE_OF_SCOPE[part] for part in path if part in PHASE_OF_SCOPE), phase)
+    module = ".".join(part for part in path if part not in PHASE_OF_SCOPE)
     return module or None, phase or "forward"
-
-
-def _flows(device: Times, host: Times, launched: IntArray, calls: IntArray, builder: TraceBuilder) -> None:
-    first = dict(zip(reversed(host.operator), calls[::-1].tolist(), strict=True))
-    src = np.array([first.get(key, -1) for key in device.operator], np.int64)
-    has_call = src >= 0
-    builder.flows("launch", src[has_call], launched[has_call])

@@ -54,11 +54,7 @@ def read_memory_flow(data: bytes, builder: TraceBuilder) -> None:
 
 
 def quantity(text: str, units: dict[str, int]) -> int | None:
-    """Return a sum of numbers with units; None for other text.
-
-    >>> quantity("26ms 260us 308ns ", _NS), quantity("2KB 512B ", _BYTES), quantity("soon", _NS)
-    (26260308, 2560, None)
-    """
+    """Return a sum of numbers with units; None for other text."""
     parts = _PART.findall(text)
     if not parts or any(unit not in units for _, unit in parts):
         return None

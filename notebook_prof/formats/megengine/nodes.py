@@ -141,6 +141,7 @@ def _number(value: int | str | None) -> int:
     return value if value is not None and abs(value) < 1 << 62 else -1
 
 
+PHASE_OF_SCOPE: Final = {"backward": "backward", "step": "optimizer", "clear_grad": "optimizer"}
 _COMP_NODE: Final = re.compile(r'CompNode\("([^"]*)" from "([^"]*)"\)')
 _NODE: Final = re.compile(r"([A-Za-z_]+?)(\d{1,4}|x)?(?::(\d{1,9}))?$")
 
@@ -176,31 +177,19 @@ class Nodes:
 
 
 def physical_nodes(texts: Iterable[str]) -> dict[str, str]:
-    """Return physical nodes by logical node, from texts like ``CompNode("cpu0:0" from "xpux:0")``.
-
-    >>> physical_nodes(['CompNode("cpu0:0" from "xpux:0")'])
-    {'xpux:0': 'cpu0:0'}
-    """
+    """Return physical nodes by logical node, from texts like ``CompNode("cpu0:0" from "xpux:0")``."""
     matches = (_COMP_NODE.search(text) for text in dict.fromkeys(texts))
     return {match[2]: match[1] for match in matches if match}
 
 
 def short_name(node: str) -> str:
-    """Return the physical node's name if the text has it.
-
-    >>> short_name('CompNode("cpu0:0" from "xpux:0")'), short_name("xpux:0")
-    ('cpu0:0', 'xpux:0')
-    """
+    """Return the physical node's name if the text has it."""
     match = _COMP_NODE.search(node)
     return match[1] if match else node
 
 
 def shape_list(text: str) -> str:
-    """Return a shape in MegEngine's spelling as a list.
-
-    >>> shape_list("{8,3,32,32}"), shape_list("{}")
-    ('[8, 3, 32, 32]', '[]')
-    """
+    """Return a shape in MegEngine's spelling as a list."""
     return "[" + ", ".join(part.strip() for part in text.strip("{} ").split(",") if part.strip()) + "]"
 
 

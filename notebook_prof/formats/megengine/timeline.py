@@ -9,12 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ...errors import FormatError
+from ...readers.codec.columns import per_group
 from ...readers.codec.tolerant_json import decode_events
 from ...trace.arrays import IntArray, positions
 from ...trace.builder import TraceBuilder
 from ...trace.nesting import nest
 from ...trace.taxonomy import is_collective_kernel
 from .nodes import (
+    PHASE_OF_SCOPE,
     NodeRow,
     Nodes,
     OperatorColumns,
@@ -77,7 +79,6 @@ def _allocations(
         return
     order = np.lexsort((np.arange(len(at)), events.ts[at]))
     at, level = at[order], np.clip(totals[order], -(2.0**62), 2.0**62).astype(np.int64)
-    tracks = {int(i): thread_track(events, int(i), builder) for i in np.unique(events.thread[at])}
     builder.allocations(
         ts=events.ts[at],
         addr=0,
@@ -85,7 +86,7 @@ def _allocations(
         device=device,
         allocated=level,
         reserved=0,
-        track=np.array([tracks[int(i)] for i in events.thread[at]], np.int64),
+        track=per_group(lambda thread: thread_track(events, thread, builder), events.thread[at]),
     )
     effect = "allocations are changes of the allocator's total: blocks cannot be told apart"
     advice = "record with sample_rate > 0 for more points, or format='memory_flow.svg' for each tensor"
@@ -96,13 +97,7 @@ DISPATCH: Final = "OpDispatch"
 _TENSOR: Final = re.compile(r"(?:Input|Output|Put|Del|Drop|ReGen|RecFree) -?\d+")
 _WAITS: Final = frozenset({"TensorWaitProp", "GetValue"})
 _OVERHEAD: Final = frozenset({"TensorGetProp", "StartProfile", "StopProfile", "AutoEvict", "StopStep"})
-_PHASE_OF_SCOPE: Final = {"backward": "backward", "step": "optimizer", "clear_grad": "optimizer"}
 _DEVICE: Final = re.compile(r"(?:cpu|gpu|xpu|rocm|cuda|cambricon|atlas|multithread|npu)(?:\d+|x)?(?::\d+)*")
-
-
-def is_device(name: str) -> bool:
-    """Return whether a thread is named after a computing node."""
-    return _DEVICE.fullmatch(name) is not None
 
 
 def categories(ranges: TimelineRanges, on_device: npt.NDArray[np.bool_]) -> npt.NDArray[np.object_]:
@@ -132,7 +127,7 @@ def scopes(
         return module, phase
     depth, parent, _ = nest(ranges.thread[rows], ranges.ts[rows], ranges.dur[rows])
     own = [
-        "backward" if (name := ranges.name[i]).endswith("Backward") else _PHASE_OF_SCOPE.get(name)
+        "backward" if (name := ranges.name[i]).endswith("Backward") else PHASE_OF_SCOPE.get(name)
         for i in rows
     ]
     around = _has_inside(parent, np.array([word is not None for word in own]))
@@ -223,8 +218,9 @@ def _slices(table: TimelineRanges, events: TimedRows, nodes: Nodes, builder: Tra
     devices, tracks = [], []
     for i in range(len(events.keys)):
         name = events.names.get(i, "")
-        devices.append(nodes.device(name) if is_device(name) else -1)
-        tracks.append(nodes.track(name) if is_device(name) else thread_track(events, i, builder))
+        is_device = _DEVICE.fullmatch(name) is not None
+        devices.append(nodes.device(name) if is_device else -1)
+        tracks.append(nodes.track(name) if is_device else thread_track(events, i, builder))
     device = np.array(devices, np.int64)[table.thread]
     category = categories(table, device >= 0)
     operators_read = operators(table, category)
@@ -241,25 +237,14 @@ def _slices(table: TimelineRanges, events: TimedRows, nodes: Nodes, builder: Tra
         device=device,
         shapes=operators_read.shapes,
     )
-    _arrows(table, operators_read.id, category, device >= 0, handles, builder)
-    return operators_read
-
-
-def _arrows(
-    table: TimelineRanges,
-    key: IntArray,
-    category: npt.NDArray[np.object_],
-    on_device: npt.NDArray[np.bool_],
-    handles: IntArray,
-    builder: TraceBuilder,
-) -> None:
-    """Link each dispatch on Python's thread to its operator, and each operator to its kernels, by id."""
+    # each dispatch on Python's thread is linked to its operator, and each operator to its kernels, by id
+    key, operator = operators_read.id, category == "operator"
     dispatched = np.array([name == DISPATCH for name in table.name], bool)
-    operator = category == "operator"
-    for kind, source, target in (("link", dispatched, operator), ("launch", operator, on_device)):
+    for kind, source, target in (("link", dispatched, operator), ("launch", operator, device >= 0)):
         call, work = np.flatnonzero(source & (key >= 0)), np.flatnonzero(target & (key >= 0))
         at = positions(key[call], key[work])
         builder.flows(kind, handles[call[at[at >= 0]]], handles[work[at >= 0]])
+    return operators_read
 
 
 def _steps(events: TimedRows, builder: TraceBuilder) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from os import SEEK_END
 from tempfile import NamedTemporaryFile
-from typing import IO, Annotated, Final, NamedTuple
+from typing import IO, Annotated, Final
 
 import msgspec
 import numpy as np
@@ -21,6 +21,7 @@ from pyarrow import csv
 from ...errors import FormatError
 from ...optional import installed
 from ...own_processes import run
+from ...readers.call_tree import CallFrame
 from ...readers.codec.tolerant_json import UNDECODABLE
 from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
@@ -39,7 +40,10 @@ def read_table(data: bytes, builder: TraceBuilder) -> None:
     if not data.endswith(b"\n"):
         effect = "rows may be missing, and so may outer frames of the last one"
         builder.report.truncated("the last row has no end", effect)
-    builder.table("heap", _by_line(table), times=())
+    code, texts = pd.factorize(table["stack"])
+    numbers = {name: table[name].to_numpy() for name in ("bytes", "count")}
+    heap = heap_table([_frames(str(text)) for text in texts], code.astype(np.int64), numbers)
+    builder.table("heap", heap, times=())
     builder.metadata["heap"] = {"tool": "memray", "peak_bytes": int(table["bytes"].sum())}
     builder.report.add(
         "no-time-line",
@@ -83,20 +87,14 @@ def _rows(data: bytes, builder: TraceBuilder) -> pd.DataFrame:
     return rows[ok].astype({"bytes": "int64", "count": "int64"})
 
 
-def _by_line(rows: pd.DataFrame) -> pd.DataFrame:
-    code, texts = pd.factorize(rows["stack"])
-    numbers = {name: rows[name].to_numpy() for name in ("bytes", "count")}
-    return heap_table([_frames(str(text)) for text in texts], code.astype(np.int64), numbers)
-
-
-def _frames(text: str) -> list[StackFrame]:
+def _frames(text: str) -> list[CallFrame]:
     """Return the frames of a stack of the table.
 
     >>> _frames("dumps;/usr/lib/python3.11/json/__init__.py;231|step;/home/me/train.py;9")[1]
-    StackFrame(function='step', file='/home/me/train.py', line='9')
+    CallFrame(function='step', file='/home/me/train.py', line=9)
     """
     frames = [frame.rsplit(";", 2) for frame in text.split("|") if frame.count(";") >= 2]
-    return [StackFrame(*frame) for frame in frames]
+    return [CallFrame(name, file, int(line) if line.isdecimal() else 0) for name, file, line in frames]
 
 
 _LIBRARY: Final = re.compile(
@@ -113,16 +111,8 @@ INSTEAD: Final = (
 )
 
 
-class StackFrame(NamedTuple):
-    """A frame of a Python stack. If it was read from text, its line is text too."""
-
-    function: str
-    file: str
-    line: int | str
-
-
 def heap_table(
-    stacks: Sequence[Sequence[StackFrame]], code: IntArray, numbers: dict[str, IntArray]
+    stacks: Sequence[Sequence[CallFrame]], code: IntArray, numbers: dict[str, IntArray]
 ) -> pd.DataFrame:
     """Return one row per line of user code and function that allocated for it, in order of appearance."""
     # Stacks have their innermost frame first; `code` is the stack of each row of `numbers`, which has any of
@@ -134,13 +124,8 @@ def heap_table(
     return table.groupby(["line", "text", "allocated_by"], sort=False).sum().reset_index()
 
 
-def _keys(stack: Sequence[StackFrame]) -> tuple[str, str]:
-    """Return the innermost line of the user's code, and the function that allocated.
-
-    >>> dumps = StackFrame("dumps", "/usr/lib/python3.11/json/__init__.py", 231)
-    >>> _keys([dumps, StackFrame("step", "/home/me/train.py", 9)])
-    ('train.py:9', 'dumps (__init__.py)')
-    """
+def _keys(stack: Sequence[CallFrame]) -> tuple[str, str]:
+    """Return the innermost line of the user's code, and the function that allocated."""
     if not stack:
         return "", ""
     own = next((frame for frame in stack if not _is_library(frame.file)), None)
@@ -186,7 +171,7 @@ class _Contents(msgspec.Struct):
     facts: _Facts
     snapshots: list[tuple[_Time, _Size, _Size]]
     blocks: list[tuple[_Size, _Size, _Size, _Size, list[int]]]
-    frames: list[StackFrame]
+    frames: list[CallFrame]
 
 
 def read_recording(pieces: Iterable[bytes], builder: TraceBuilder) -> None:
@@ -205,7 +190,10 @@ def read_recording(pieces: Iterable[bytes], builder: TraceBuilder) -> None:
         contents, errors = _by_memray(file.name)
     if not contents.blocks and not contents.snapshots:
         raise FormatError("memray's recording has no allocations: none were made, or the file was cut")
-    facts, table = contents.facts, _heap(contents)
+    facts = contents.facts
+    columns = np.array([one[:4] for one in contents.blocks], np.int64).reshape(-1, 4).T
+    stacks = [[contents.frames[number] for number in one[4]] for one in contents.blocks]
+    table = heap_table(stacks, np.arange(len(stacks)), dict(zip(NUMBERS, columns, strict=True)))
     builder.table("heap", table, times=())
     builder.metadata["heap"] = {"tool": f"memray {facts.memray}", "peak_bytes": int(table["bytes"].sum())}
     builder.metadata["memray"] = {
@@ -253,13 +241,6 @@ def _by_memray(path: str) -> tuple[_Contents, list[str]]:
         return msgspec.json.decode(output, type=_Contents), lines
     except UNDECODABLE as error:
         raise FormatError(f"the file is damaged: memray reads impossible values ({error})") from error
-
-
-def _heap(contents: _Contents) -> pd.DataFrame:
-    """Return one row per line and function; ``bytes`` sum to the peak."""
-    columns = np.array([one[:4] for one in contents.blocks], np.int64).reshape(-1, 4).T
-    stacks = [[contents.frames[number] for number in one[4]] for one in contents.blocks]
-    return heap_table(stacks, np.arange(len(stacks)), dict(zip(NUMBERS, columns, strict=True)))
 
 
 def _report_end(

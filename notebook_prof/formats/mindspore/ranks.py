@@ -43,7 +43,13 @@ class Rank:
         for kind in self.files:
             name = self.files[kind].name
             for key, table in summary_tables(kind, self._data(kind), name, self.report).items():
-                self._summary(key, table)
+                if key == "framework":
+                    named = dict(zip(table["full_name"], table["shapes"], strict=True))
+                    self.shapes = {name: text for name, text in named.items() if text}
+                if key == "aicpu":
+                    self._aicpu(table)
+                else:
+                    self.staging.table(key, table, self.rank)
         if "aicpu" not in self.files:
             # the files behind MindSpore's table
             tables = (aicpu_lines(self._data("aicpu_text")), aicpu_records(self._data("raw_aicpu")))
@@ -68,15 +74,6 @@ class Rank:
         version = metadata.get("profiler", {}).get("ms_version")
         if isinstance(version, str):
             metadata["mindspore"] = version
-
-    def _summary(self, key: str, table: pd.DataFrame) -> None:
-        if key == "framework":
-            named = zip(table["full_name"], table["shapes"], strict=True)
-            self.shapes = {name: text for name, text in dict(named).items() if text}
-        if key == "aicpu":
-            self._aicpu(table)
-        else:
-            self.staging.table(key, table, self.rank)
 
     def _aicpu(self, table: pd.DataFrame) -> None:
         start, end = table["start_ns"].to_numpy(), table["end_ns"].to_numpy()

@@ -17,7 +17,6 @@ import numpy as np
 import pandas as pd
 
 from ...errors import OptionError, nearest
-from ...trace.arrays import BoolArray, IntArray
 from ...trace.report import ImportReport
 from .staging import Staging, csv_frame, ns_of
 
@@ -104,14 +103,18 @@ def named_points(
     result = steps.assign(points="file" if from_file else "names")
     for column, operator, first in (("fp_ns", staging.fp_point, True), ("bp_ns", staging.bp_point, False)):
         if operator:
-            rows = _rows_named(runs["full"], operator) & inside
+            exact = (runs["full"] == operator).to_numpy(bool)
+            last = (runs["full"].str.rpartition("/")[2] == operator).to_numpy(bool)
+            rows = (exact if exact.any() else last) & inside
             if not rows.any():
                 _unknown(operator, runs["full"], staging)
         elif from_file:
             continue
         else:
             rows = inside if first else inside & backward
-        value = _edge(runs, step, rows, len(steps), first)
+        edges = runs["ts"] if first else runs["ts"] + runs["dur"]
+        by_step = edges[rows].groupby(step[rows]).agg("min" if first else "max")
+        value = by_step.reindex(range(len(steps)), fill_value=-1).to_numpy(np.int64)
         has_value = value >= 0
         old = steps[column].to_numpy() if from_file else (begin if first else end)
         result[column] = np.where(has_value, value, old)
@@ -119,12 +122,6 @@ def named_points(
             result.loc[has_value, "points"] = staging.named_by
     result["bp_ns"] = result[["bp_ns", "fp_ns"]].max(axis=1)
     return parted(result)
-
-
-def _rows_named(fulls: pd.Series, operator: str) -> BoolArray:
-    exact: BoolArray = (fulls == operator).to_numpy(bool)
-    last: BoolArray = (fulls.str.rpartition("/")[2] == operator).to_numpy(bool)
-    return exact if exact.any() else last
 
 
 def _unknown(operator: str, fulls: pd.Series, staging: Staging) -> None:
@@ -137,12 +134,6 @@ def _unknown(operator: str, fulls: pd.Series, staging: Staging) -> None:
     effect = "the step trace keeps its own points"
     advice = "correct or unset FP_POINT and BP_POINT"
     staging.builder.report.add("point-not-found", "loss", example=message[:300], effect=effect, advice=advice)
-
-
-def _edge(runs: pd.DataFrame, step: IntArray, rows: BoolArray, n: int, first: bool) -> IntArray:
-    edges = runs["ts"] if first else runs["ts"] + runs["dur"]
-    by_step = edges[rows].groupby(step[rows]).agg("min" if first else "max")
-    return np.asarray(by_step.reindex(range(n), fill_value=-1).to_numpy(np.int64))
 
 
 def stage_steps(steps: pd.DataFrame, reduces: pd.DataFrame, staging: Staging, rank: int, clock: str) -> None:

@@ -24,14 +24,12 @@ _ENDINGS: Final = (".arrow", ".arrows", ".parquet")
 class ArrowTables:
     """Tables of a folder, one per file, or of one file with several streams."""
 
-    def __init__(
-        self,
-        loaders: Mapping[str, Callable[[list[str]], Any]],
-        tables: Mapping[str, tuple[str, ...]],
-        counts: Mapping[str, int],
-    ) -> None:
+    def __init__(self, parts: Mapping[str, tuple[Callable[[list[str]], Any], Iterable[str], int]]) -> None:
         # by table: what returns a `pyarrow.Table` of some columns, the columns, and the number of rows
-        self._loaders, self.tables, self._counts = loaders, tables, counts
+        self._parts = parts
+        self.tables: Mapping[str, tuple[str, ...]] = {
+            name: tuple(columns) for name, (_, columns, _) in parts.items()
+        }
 
     @staticmethod
     def names_in(folder: Folder) -> set[str]:
@@ -47,8 +45,7 @@ class ArrowTables:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        loaders: dict[str, Callable[[list[str]], Any]] = {}
-        tables, counts = {}, {}
+        parts: dict[str, Any] = {}
         for name in folder.names:
             if not name.endswith(_ENDINGS):
                 continue
@@ -57,23 +54,20 @@ class ArrowTables:
                 if folder.head(name).startswith(_PARQUET):
                     # only the requested columns are read
                     file = pq.ParquetFile(folder.path_of(name))
-                    loaders[table] = file.read
-                    tables[table], counts[table] = tuple(file.schema_arrow.names), file.metadata.num_rows
+                    parts[table] = file.read, file.schema_arrow.names, file.metadata.num_rows
                 else:
                     whole = _checked(pa.ipc.open_stream(io.BytesIO(folder.read(name))).read_all())
-                    loaders[table] = whole.select
-                    tables[table], counts[table] = tuple(whole.column_names), whole.num_rows
+                    parts[table] = whole.select, whole.column_names, whole.num_rows
             except (pa.ArrowException, OSError) as error:
                 report.add("broken-file", "loss", example=f"{name}: {error}", effect="this table is missing")
-        return cls(loaders, tables, counts)
+        return cls(parts)
 
     @classmethod
     def of_streams(cls, data: bytes) -> ArrowTables:
         """Return the tables of streams that follow one another, as far as they are whole."""
         import pyarrow as pa
 
-        loaders: dict[str, Callable[[list[str]], Any]] = {}
-        tables, counts = {}, {}
+        parts: dict[str, Any] = {}
         source = pa.BufferReader(data)
         while source.tell() < len(data):
             try:
@@ -81,20 +75,19 @@ class ArrowTables:
             except (pa.ArrowException, OSError):
                 break
             name = (whole.schema.metadata or {}).get(b"table_name", b"").decode(errors="replace")
-            loaders[name] = whole.select
-            tables[name], counts[name] = tuple(whole.column_names), whole.num_rows
-        return cls(loaders, tables, counts)
+            parts[name] = whole.select, whole.column_names, whole.num_rows
+        return cls(parts)
 
     def count(self, table: str) -> int:
         """Return how many rows a table has."""
-        return self._counts.get(table, 0)
+        return self._parts[table][2] if table in self._parts else 0
 
     def read(self, table: str, kinds: Mapping[str, Kind]) -> dict[str, Column]:
         """Return columns of a table. Columns that it lacks are left out."""
         columns = [name for name in kinds if name in self.tables.get(table, ())]
         if not columns:
             return {}
-        whole = self._loaders[table](columns)
+        whole = self._parts[table][0](columns)
         return {name: _column(whole.column(name), kinds[name]) for name in columns}
 
 
@@ -172,35 +165,23 @@ class NsysReader(DatabaseReader, FolderReader):
 
 def _read_tables(source: TableSource, builder: TraceBuilder) -> None:
     """Put a report into `builder`, whatever its tables are stored in."""
+    from . import samples
     from .device import add_device_work
     from .ranges import add_ranges
-    from .samples import (
-        add_calls,
-        add_gpu_metrics,
-        add_memory,
-        add_network,
-        add_overhead,
-        add_page_faults,
-        add_scheduling,
-        add_stack_samples,
-        add_system_calls,
-        report_diagnostics,
-    )
     from .session import NsysSession
 
     session = NsysSession(source, builder)
     work = add_device_work(session)
     add_ranges(session)  # it may name threads
-    add_calls(session, work)
-    add_system_calls(session)
-    add_overhead(session)
-    add_stack_samples(session)
-    add_gpu_metrics(session)
-    add_network(session)
-    add_page_faults(session)
-    add_scheduling(session)
-    add_memory(session)
-    report_diagnostics(session)
+    samples.add_calls(session, work)
+    samples.add_other_calls(session)
+    samples.add_stack_samples(session)
+    samples.add_gpu_metrics(session)
+    samples.add_network(session)
+    samples.add_page_faults(session)
+    samples.add_scheduling(session)
+    samples.add_memory(session)
+    samples.report_diagnostics(session)
     session.report_unread()
     if builder.is_empty:
         raise FormatError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -76,7 +77,8 @@ _Events = list[tuple[pd.DataFrame, Coded]]
 
 
 def _kernels(session: NsysSession, rows: TableRows, events: _Events) -> NsysWork:
-    number = _first_of(rows, "demangledName", "shortName", "mangledName")
+    numbers = (rows.ints(name, MISSING) for name in ("demangledName", "shortName", "mangledName"))
+    number = reduce(lambda first, other: np.where(first == MISSING, other, first), numbers)
     name = session.names(number).named("unknown kernel")
     collective = marked(name, is_collective_kernel)
     category = Coded(collective.astype(np.int64), ["kernel", "collective"])
@@ -209,11 +211,7 @@ def _streams(session: NsysSession, pid: IntArray, device: IntArray, stream: IntA
 
 
 def _copy_name(kind: int, source: int, target: int) -> str:
-    """Return Kineto's name for a copy.
-
-    >>> _copy_name(1, 1, 2), _copy_name(11, 4, 4), _copy_name(8, -1, -1)
-    ('Memcpy HtoD (Pinned -> Device)', 'Memcpy HtoD (unified memory)', 'Memcpy DtoD')
-    """
+    """Return Kineto's name for a copy."""
     name = f"Memcpy {_COPY[kind]}".rstrip() if 0 <= kind < len(_COPY) else "Memcpy"
     if kind in _UNIFIED:
         return f"{name} (unified memory)"
@@ -223,14 +221,6 @@ def _copy_name(kind: int, source: int, target: int) -> str:
 
 def _memory(kind: int) -> str:
     return _MEMORY[kind] if 0 <= kind < len(_MEMORY) else ""
-
-
-def _first_of(rows: TableRows, *names: str) -> IntArray:
-    """Return each row's first number among several columns."""
-    result = rows.ints(names[0], MISSING)
-    for name in names[1:]:
-        result = np.where(result == MISSING, rows.ints(name, MISSING), result)
-    return result
 
 
 def _optional(rows: TableRows, name: str, *, zero_is_none: bool = False) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -85,14 +85,6 @@ def step_of_range(name: str) -> tuple[str, int] | None:
     return "step" if word.endswith("step") and word != "profilerstep" else word, int(match["number"])
 
 
-class _RangeNames(NamedTuple):
-    """Names of ranges: a name, PyTorch's shapes, and whether PyTorch named it."""
-
-    name: Coded
-    shapes: Coded | None
-    operator: BoolArray
-
-
 def add_ranges(session: NsysSession) -> None:
     """Put NVTX's ranges and marks into the builder."""
     # Ranges that were pushed and popped are on their thread; those that were started and ended may
@@ -118,28 +110,27 @@ def add_ranges(session: NsysSession) -> None:
     if not len(rows):
         return
     kind = kind[shown]
-    names = _names(session, rows)
+    name, shapes, is_operator = _names(session, rows)
     ts, dur = session.times(rows)
     dur = np.where(kind == _MARK, 0, dur)
     is_open = (kind != _MARK) & (rows.ints("end", MISSING) == MISSING)
-    words, until = names.name, "kept until the end of the session"
+    until = "kept until the end of the session"
     session.builder.report.add_where(
-        "unclosed-begin", "loss", is_open, lambda i: words.values[words.codes[i]], until
+        "unclosed-begin", "loss", is_open, lambda i: name.values[name.codes[i]], until
     )
     track = _tracks(session, rows, kind == _FREE, ts, ts + dur)
-    named = marked(names.name, is_collective_range)
-    category = np.where(names.operator, 1, np.where(named, 2, 0))
+    category = np.where(is_operator, 1, np.where(marked(name, is_collective_range), 2, 0))
     session.builder.slices(
         ts=ts,
         dur=dur,
         track=track,
-        name=names.name,
+        name=name,
         category=Coded(category, ["annotation", "operator", "collective"]),
-        phase=by_value(names.name.codes, [phase_of_range(name) for name in names.name.values]),
-        shapes=names.shapes,
+        phase=by_value(name.codes, [phase_of_range(text) for text in name.values]),
+        shapes=shapes,
     )
-    _steps(session, names.name, ts, dur, track, kind != _MARK)
-    _arguments(session, every, rows, names.name, ts, dur, track)
+    _steps(session, name, ts, dur, track, kind != _MARK)
+    _arguments(session, every, rows, name, ts, dur, track)
 
 
 def _name_threads(session: NsysSession, rows: TableRows) -> None:
@@ -152,8 +143,8 @@ def _name_threads(session: NsysSession, rows: TableRows) -> None:
                 session.thread_names[thread] = name
 
 
-def _names(session: NsysSession, rows: TableRows) -> _RangeNames:
-    """Return names, cut where PyTorch's `emit_nvtx` appends numbers and shapes."""
+def _names(session: NsysSession, rows: TableRows) -> tuple[Coded, Coded | None, BoolArray]:
+    """Return names, the shapes that PyTorch's `emit_nvtx` appends to them, and whether it did."""
     import pyarrow.compute as pc
 
     by_id = session.names(rows.ints("textId"))
@@ -171,7 +162,7 @@ def _names(session: NsysSession, rows: TableRows) -> _RangeNames:
     shift = len(own.values)
     codes = np.where(own.codes >= 0, own.codes, np.where(by_id.codes >= 0, by_id.codes + shift, -1))
     name = Coded(codes, [*own.values, *by_id.values]).named("unnamed range")
-    return _RangeNames(name, shapes, operator)
+    return name, shapes, operator
 
 
 def _shapes(inline: Texts) -> Coded:
@@ -197,7 +188,7 @@ def _tracks(session: NsysSession, rows: TableRows, free: BoolArray, ts: IntArray
         lane = lanes(ts[own], end[own])
         for each in range(int(lane.max(initial=-1)) + 1):
             what = "NVTX" + (f" {each + 1}" if each else "")
-            track[own[lane == each]] = session.beside_threads(thread[own[:1]], what)
+            track[own[lane == each]] = session.threads(thread[own[:1]], what)
     return track
 
 
@@ -244,7 +235,8 @@ def _arguments(
     ]
     columns.append(json.codes)
     empty = (0, 0, *(np.nan if kind == FLOATS else MISSING for kind in _VALUES.values()), -1)
-    if not any(_differs(column, value).any() for column, value in zip(columns, empty, strict=True)):
+    pairs = zip(columns, empty, strict=True)
+    if all(np.array_equal(column, np.full(len(rows), value), equal_nan=True) for column, value in pairs):
         return
     code, first = groups(*columns)
     domains, categories = _registered(every, _DOMAIN, "domainId"), _registered(every, _CATEGORY, "category")
@@ -273,7 +265,3 @@ def _registered(every: TableRows, kind: int, key: str) -> dict[int, str]:
     names = texts_in(rows.texts("text"))
     numbers = rows.ints(key, 0).tolist()
     return {number: name for number, name in zip(numbers, names, strict=False) if name}
-
-
-def _differs(column: Any, value: float) -> BoolArray:
-    return np.asarray(~np.isnan(column) if np.isnan(value) else column != value)

@@ -22,7 +22,7 @@ from ...readers.codec.columns import (
     texts,
     texts_in,
 )
-from ...trace.arrays import BoolArray, IntArray, consecutive
+from ...trace.arrays import BoolArray, IntArray, consecutive, positions
 from ...trace.strings import Coded
 from .device import NsysWork
 from .session import NsysSession, pid_of
@@ -202,13 +202,6 @@ class Chains:
         # in ascending order; where the frames of each stack lie in `frames`
         self.ids, self.begin, self.length = np.unique(number[order], return_index=True, return_counts=True)
 
-    def find(self, ids: IntArray) -> IntArray:
-        """Return the positions of stacks; -1 for missing ones."""
-        if not len(self.ids):
-            return np.full(len(ids), -1, np.int64)
-        at = np.minimum(np.searchsorted(self.ids, ids), len(self.ids) - 1)
-        return np.asarray(np.where(self.ids[at] == ids, at, -1))
-
 
 def chain_stacks(session: NsysSession, table: str, ids: IntArray) -> IntArray | None:
     """Return the key of the stack of each call; None where the report has none of these stacks."""
@@ -219,7 +212,7 @@ def chain_stacks(session: NsysSession, table: str, ids: IntArray) -> IntArray | 
         session.builder.stack([chains.functions[i] for i in frames])  # noqa: PD013
         for frames in np.split(chains.frames, chains.begin[1:])
     ]
-    return np.asarray(np.array([*keys, -1], np.int64)[chains.find(ids)])
+    return np.asarray(np.array([*keys, -1], np.int64)[positions(chains.ids, ids)])
 
 
 def add_stack_samples(session: NsysSession) -> None:
@@ -229,14 +222,14 @@ def add_stack_samples(session: NsysSession) -> None:
     if not len(rows):
         return
     chains = Chains(session, _CHAINS)
-    at = chains.find(rows.ints("id"))
+    at = positions(chains.ids, rows.ints("id"))
     effect = "these samples have no stack, so they are left out"
     advice = "record with --sample and a --backtrace that this machine supports"
     missing = int((at < 0).sum())
     session.builder.report.add("sample-without-stack", "info", missing, effect=effect, advice=advice)
     thread, ts = rows.ints("globalTid")[at >= 0], rows.ints("start", 0)[at >= 0] + session.base
     at = at[at >= 0]
-    tracks = session.beside_threads(thread, "samples")
+    tracks = session.threads(thread, "samples")
     for track in pd.unique(tracks).tolist():
         own = np.flatnonzero(tracks == track)
         own = own[np.argsort(ts[own], kind="stable")]
@@ -256,6 +249,11 @@ _BACKTRACE: Final = 67
 """Rows of this class hold the stack of a call. They are not calls."""
 _LIBRARIES: Final = (28, 29)
 """Classes of events of cuDNN and cuBLAS."""
+_OTHER_CALLS: Final = (
+    ("OSRT_API", "OSRT_CALLCHAINS", "io", "system call"),
+    ("PROFILER_OVERHEAD", "", "overhead", "profiler overhead"),
+    ("CUPTI_ACTIVITY_KIND_OVERHEAD", "", "overhead", "profiler overhead"),
+)
 _STARTS_WORK: Final = re.compile(r"_*(?:cuda|cu|hip)\w*(?:Launch|Memcpy|Memset)")
 
 
@@ -283,23 +281,14 @@ def add_calls(session: NsysSession, work: NsysWork) -> None:
     session.builder.report.unlaunched(int((~linked).sum()))
 
 
-def add_system_calls(session: NsysSession) -> None:
-    """Put calls of the operating system into the builder; their names show which of them wait."""
-    columns = ("start", "end", "globalTid", "nameId", "callchainId")
-    rows = session.rows("OSRT_API", dict.fromkeys(columns, INTS))
-    if len(rows):
-        names = session.names(rows.ints("nameId"))
-        category = Coded(np.zeros(len(rows), np.int64), ["io"])
-        stack = chain_stacks(session, "OSRT_CALLCHAINS", rows.ints("callchainId"))
-        _add(session, rows, names, category, "system call", stack)
-
-
-def add_overhead(session: NsysSession) -> None:
-    """Put the overhead of the profiler and CUPTI into the builder."""
-    for table in ("PROFILER_OVERHEAD", "CUPTI_ACTIVITY_KIND_OVERHEAD"):
-        rows = session.rows(table, dict.fromkeys(("start", "end", "globalTid", "nameId"), INTS))
+def add_other_calls(session: NsysSession) -> None:
+    """Put calls of the operating system into the builder, and the overhead of the profiler and CUPTI."""
+    for table, chains, category, default in _OTHER_CALLS:
+        columns = ("start", "end", "globalTid", "nameId", "callchainId")
+        rows = session.rows(table, dict.fromkeys(columns, INTS))
         if len(rows):
-            _add(session, rows, session.names(rows.ints("nameId")), "overhead", "profiler overhead", None)
+            stack = chain_stacks(session, chains, rows.ints("callchainId"))
+            _add(session, rows, session.names(rows.ints("nameId")), category, default, stack)
 
 
 def _add(

@@ -52,11 +52,7 @@ _FACTS: Final = {
 
 
 def pid_of(global_id: IntArray) -> IntArray:
-    """Return the process in a global number: 8 bits each of hardware and machine, 24 of process and thread.
-
-    >>> pid_of(np.array([281476838981743])).tolist()
-    [111]
-    """
+    """Return the process in a global number: 8 bits of hardware and machine, 24 of process and thread."""
     return np.asarray(np.where(global_id < 0, 0, (global_id >> 24) & 0xFFFFFF))
 
 
@@ -73,7 +69,9 @@ class NsysSession:
         self.base = int(start[0]) if len(start) and 0 < start[0] < _LATEST_NS else 0
         # by process, where several use GPUs: see `number_ranks`
         self.ranks: dict[int, int] = {}
-        self._gpu_of = self._physical_devices()
+        gpus = self.rows("TARGET_INFO_CUDA_DEVICE", {"pid": INTS, "cudaId": INTS, "gpuId": INTS})
+        columns = (gpus.ints(name).tolist() for name in ("pid", "cudaId", "gpuId"))
+        self._gpu_of = {(pid, cuda): gpu for pid, cuda, gpu in zip(*columns, strict=True) if gpu >= 0}
         # by global number
         self.thread_names = self._names_of_threads()
         details = self.rows("ANALYSIS_DETAILS", {"duration": INTS}).ints("duration", 0)
@@ -86,10 +84,10 @@ class NsysSession:
         self._tables_used.add(table)
         return read_rows(self.source, table, kinds)
 
-    def times(self, rows: TableRows, begin: str = "start", end: str = "end") -> tuple[IntArray, IntArray]:
+    def times(self, rows: TableRows) -> tuple[IntArray, IntArray]:
         """Return starts in Unix ns and durations; rows without an end last until the end of the session."""
-        ts = np.clip(rows.ints(begin, 0), -_LATEST_NS, _LATEST_NS) + self.base
-        ends = rows.ints(end, MISSING)
+        ts = np.clip(rows.ints("start", 0), -_LATEST_NS, _LATEST_NS) + self.base
+        ends = rows.ints("end", MISSING)
         last = max(self.end, int(ts.max(initial=self.base)))
         ends = np.where(ends == MISSING, last, np.clip(ends, -_LATEST_NS, _LATEST_NS) + self.base)
         return ts, ends - ts
@@ -99,23 +97,17 @@ class NsysSession:
         ordered = sorted(set(pids))
         self.ranks = {pid: rank for rank, pid in enumerate(ordered)} if len(ordered) > 1 else {}
 
-    def threads(self, global_tid: IntArray) -> IntArray:
-        """Return the tracks of threads."""
+    def threads(self, global_tid: IntArray, beside: str = "") -> IntArray:
+        """Return the tracks of threads, or of the lanes that are drawn beside them."""
 
         def track(number: int, pid: int) -> int:
-            tid = number & 0xFFFFFF if number >= 0 else 0
-            name = self.thread_names.get(number) or f"thread {tid}"
-            return self.builder.track(name, pid=pid, tid=tid, rank=self.ranks.get(pid))
-
-        return per_group(track, global_tid, pid_of(global_tid))
-
-    def beside_threads(self, global_tid: IntArray, what: str) -> IntArray:
-        """Return the tracks of the lanes that are drawn beside threads."""
-
-        def track(number: int, pid: int) -> int:
-            tid = number & 0xFFFFFF if number >= 0 else 0
-            name = f"{self.thread_names.get(number) or 'thread'} {tid} · {what}"
-            return self.builder.track(name, "process", pid=pid, rank=self.ranks.get(pid))
+            tid, rank = number & 0xFFFFFF if number >= 0 else 0, self.ranks.get(pid)
+            name = self.thread_names.get(number)
+            if beside:
+                return self.builder.track(
+                    f"{name or 'thread'} {tid} · {beside}", "process", pid=pid, rank=rank
+                )
+            return self.builder.track(name or f"thread {tid}", pid=pid, tid=tid, rank=rank)
 
         return per_group(track, global_tid, pid_of(global_tid))
 
@@ -136,11 +128,6 @@ class NsysSession:
         effect = "the data in these tables is not shown"
         advice = "open the report in Nsight Systems to see it"
         self.builder.report.add("table-not-used", "info", sum(counts.values()), example, effect, advice)
-
-    def _physical_devices(self) -> dict[tuple[int, int], int]:
-        rows = self.rows("TARGET_INFO_CUDA_DEVICE", {"pid": INTS, "cudaId": INTS, "gpuId": INTS})
-        columns = (rows.ints(name).tolist() for name in ("pid", "cudaId", "gpuId"))
-        return {(pid, cuda): gpu for pid, cuda, gpu in zip(*columns, strict=True) if gpu >= 0}
 
     def _names_of_threads(self) -> dict[int, str]:
         """Return names by global number; of several, that of the highest priority."""

@@ -18,6 +18,7 @@ from ...trace.arrays import IntArray
 from ...trace.nesting import nest
 from ...trace.report import ImportReport
 from .columns import (
+    CATEGORY,
     DEVICE_COLUMNS,
     DEVICE_TYPES,
     INPUT_COLUMNS,
@@ -27,7 +28,6 @@ from .columns import (
     RUNTIME_TYPES,
     PaddleColumns,
     frame,
-    has_category,
     shapes_text,
 )
 
@@ -193,7 +193,9 @@ def read_json(data: bytes, report: ImportReport) -> PaddleColumns:
     columns.rows["ts"], columns.rows["dur"] = _ns(events, "ts"), _ns(events, "dur")
     columns.device_events["start_unix_ns"] = _ns(on_device, "ts")
     columns.memory["ts"] = _ns(memory, "ts")
-    settle(columns.rows, _offsets(events))
+    relative = [((row.args or _NO_ARGS).start_time or "").removesuffix(" us").encode() for row in events]
+    offset, has_offset = to_ns(relative)
+    settle(columns.rows, np.where(has_offset, offset, -1))
     instants = columns.memory
     tid = instants["tid"].to_numpy()
     owner = _owners(rows, events, memory)
@@ -216,7 +218,7 @@ def _usable(rows: list[PaddleEvent], report: ImportReport, what: str) -> list[Pa
         return f"{row.name!r} of {row.cat!r}: ts {bytes(row.ts)!r}, dur {bytes(row.dur)!r}"
 
     report.broken_rows(~ok, shown)
-    strange = {row.cat for row in rows if what == "dur" and not has_category(row.cat or "")}
+    strange = {row.cat for row in rows if what == "dur" and (row.cat or "") not in CATEGORY}
     effect = "counted as operators"
     report.add("unknown-category", "info", len(strange), ", ".join(sorted(map(repr, strange))[:5]), effect)
     return [row for row, good in zip(rows, ok.tolist(), strict=True) if good]
@@ -233,13 +235,6 @@ def _owners(rows: list[PaddleEvent], events: list[PaddleEvent], memory: list[Pad
     named = np.array([position[id(events[i])] for i in host], np.int64)
     at = np.array([position[id(row)] for row in memory], np.int64)
     return np.append(np.array(host, np.int64), -1)[np.searchsorted(named, at) - 1]
-
-
-def _offsets(rows: list[PaddleEvent]) -> Any:
-    """Return ``start_time`` in ns; -1 if missing."""
-    texts = [((row.args or _NO_ARGS).start_time or "").removesuffix(" us").encode() for row in rows]
-    ns, ok = to_ns(texts)
-    return np.where(ok, ns, -1)
 
 
 def _name(row: PaddleEvent) -> str:

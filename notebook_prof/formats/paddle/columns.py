@@ -35,7 +35,7 @@ MEMORY_TYPES: Final = ("Allocate", "Free", "ReservedAllocate", "ReservedFree")
 DEVICE_TYPES: Final = ("Kernel", "Memcpy", "Memset")
 RUNTIME_TYPES: Final = ("CudaRuntime", "MluRuntime")
 
-_CATEGORY: Final = group_of_word(
+CATEGORY: Final = group_of_word(
     {
         "operator": "Operator OperatorInner DygraphKernelLaunch StaticKernelLaunch",
         "annotation": "Dataloader ProfileStep UserDefined Backward Optimization PythonUserDefined",
@@ -61,11 +61,7 @@ _KERNEL_LAUNCH: Final = " kernel launch"
 
 
 def event_type(number: int, name: str) -> str:
-    """Return Paddle's word for a type number; ``Unknown <n>`` beyond the known ones.
-
-    >>> event_type(15, "relu kernel launch"), event_type(15, "cnInvokeKernel")
-    ('DygraphKernelLaunch', 'MluRuntime')
-    """
+    """Return Paddle's word for a type number; ``Unknown <n>`` beyond the known ones."""
     # Some versions of 2022 and 2023 used 15 for the runtime calls of MLU devices; names distinguish them from
     # Paddle 3's kernel launches.
     if number == EVENT_TYPES.index("DygraphKernelLaunch") and not name.endswith(_KERNEL_LAUNCH):
@@ -73,18 +69,9 @@ def event_type(number: int, name: str) -> str:
     return EVENT_TYPES[number] if 0 <= number < len(EVENT_TYPES) else f"Unknown {number}"
 
 
-def has_category(word: str) -> bool:
-    """Return whether the type has a category of its own."""
-    return word in _CATEGORY
-
-
 def category(word: str, name: str) -> str:
-    """Return the category of an event; unknown types are operators.
-
-    >>> category("Kernel", "ncclKernel_AllReduce_RING_LL_Sum_float"), category("Forward", "Linear")
-    ('collective', 'module')
-    """
-    word_category = _CATEGORY.get(word, "operator")
+    """Return the category of an event; unknown types are operators."""
+    word_category = CATEGORY.get(word, "operator")
     if word_category == "kernel" and (is_collective_kernel(name) or "xccl" in name.lower()):
         return "collective"
     return call_category(name) if word_category == "launch" else word_category
@@ -102,11 +89,7 @@ def shapes_text(shapes: Mapping[str, Any]) -> str:
 
 
 def frames(callstack: str) -> list[tuple[str, str, int]]:
-    """Return a recorded Python call stack as (function, file, line), root first.
-
-    >>> frames("File 'a.py', line 3, in main\\n  f()\\nFile 'b.py', line 7, in f")
-    [('main', 'a.py', 3), ('f', 'b.py', 7)]
-    """
+    """Return a recorded Python call stack as (function, file, line), root first."""
     return [(name.strip(), file, min(int(line), 2**31 - 1)) for file, line, name in _FRAME.findall(callstack)]
 
 
@@ -236,7 +219,10 @@ def assemble(columns: PaddleColumns, builder: TraceBuilder) -> None:
         stack=_stacks(rows["callstack"].to_numpy(), builder),
     )
     _launches(rows, handles, builder)
-    _steps(rows, builder)
+    marks = rows[(rows["type"] == "ProfileStep").to_numpy()]
+    marks = marks.assign(step=[_STEP.fullmatch(text) for text in marks["name"]]).dropna(subset="step")
+    if len(marks):
+        builder.steps([int(match[1]) for match in marks["step"]], marks["ts"], marks["dur"], "file")
     # Data for which the common tables have no columns: `event_types` has Paddle's own type of every name,
     # `device_events` is by correlation (see `columns.DEVICE_COLUMNS`), and `operator_inputs` has the inputs
     # by argument as JSON.
@@ -282,13 +268,6 @@ def _launches(rows: pd.DataFrame, handles: IntArray, builder: TraceBuilder) -> N
     builder.flows("launch", handles[call[at[linked]]], handles[work[linked]])
     effect = "kernels and copies launched before the recording have no step, phase or module"
     builder.report.add("device-work-without-launch", "info", int((~linked).sum()), effect=effect)
-
-
-def _steps(rows: pd.DataFrame, builder: TraceBuilder) -> None:
-    marks = rows[(rows["type"] == "ProfileStep").to_numpy()]
-    marks = marks.assign(step=[_STEP.fullmatch(text) for text in marks["name"]]).dropna(subset="step")
-    if len(marks):
-        builder.steps([int(match[1]) for match in marks["step"]], marks["ts"], marks["dur"], "file")
 
 
 def _facts(columns: PaddleColumns, builder: TraceBuilder) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
@@ -11,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ...analysis.scope import ints, of_kind
+from ...analysis.scope import ints, of_kind, recorded_table
 from ...errors import OptionError, nearest
 from ...trace import Trace
 from ...trace.arrays import BoolArray, IntArray
@@ -73,17 +72,18 @@ _HOST_TYPES: Final = {
 _DEVICE_TYPES: Final = {"kernel": "Kernel", "collective": "Kernel", "memcpy": "Memcpy", "memset": "Memset"}
 
 
-@dataclass(frozen=True)
 class TypedEvents:
-    """A trace with Paddle's event types."""
+    """A trace with Paddle's event types: its own or, in other traces, those that follow from categories."""
 
-    trace: Trace  # a recording of Paddle has its own types; in other traces, types follow from categories
-
-    @cached_property
-    def own_types(self) -> bool:
-        """Whether the file contains the types."""
-        tables = self.trace.metadata.get("tables")
-        return isinstance(tables, dict) and isinstance(tables.get("event_types"), pd.DataFrame)
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        self._recorded = recorded_table(trace, "event_types")
+        self.own_types = self._recorded is not None
+        self.names: npt.NDArray[np.object_] = trace.slices["name"].astype("object").to_numpy()
+        self.ts, self.dur = (as_ints(trace.slices[name].to_numpy()) for name in ("ts", "dur"))
+        self.parent = ints(trace.slices["parent"])
+        # the time of all steps, to which ratios refer; without steps, that of the whole trace
+        self.total_ns = int(trace.steps["dur"].sum()) or int(trace.span.dur)
 
     @cached_property
     def type(self) -> npt.NDArray[np.object_]:
@@ -96,8 +96,8 @@ class TypedEvents:
         """The code of each slice's type, and the types."""
         category = self.trace.slices["category"].astype(str)
         words = category.map(_HOST_TYPES).fillna("")
-        if self.own_types:
-            table = self.trace.metadata["tables"]["event_types"].astype({"name": str, "category": str})
+        if self._recorded is not None:
+            table = self._recorded.astype({"name": str, "category": str})
             recorded = table.groupby(["name", "category"])[["type"]].last()
             keys = pd.MultiIndex.from_arrays([self.names.astype(str), category])
             own = pd.Series(recorded["type"].reindex(keys).to_numpy(), index=words.index)
@@ -108,31 +108,11 @@ class TypedEvents:
         code, distinct = pd.factorize(np.array([*words, ""], dtype=object))
         return code[:-1].astype(np.int64), [str(word) for word in distinct]
 
-    @cached_property
-    def names(self) -> npt.NDArray[np.object_]:
-        """The name of each slice."""
-        return np.asarray(self.trace.slices["name"].astype("object").to_numpy())
-
     def named(self, test: Callable[[str], bool]) -> BoolArray:
         """Return a mask of the slices whose name passes a test; the test runs once per name."""
         names = self.trace.slices["name"].cat
         passed = np.array([*(test(str(name)) for name in names.categories), False], dtype=bool)
         return np.asarray(passed[names.codes.to_numpy()])
-
-    @cached_property
-    def ts(self) -> IntArray:
-        """The start of each slice."""
-        return as_ints(self.trace.slices["ts"].to_numpy())
-
-    @cached_property
-    def dur(self) -> IntArray:
-        """The duration of each slice."""
-        return as_ints(self.trace.slices["dur"].to_numpy())
-
-    @cached_property
-    def parent(self) -> IntArray:
-        """The row of the slice that contains each one; -1 at the top."""
-        return ints(self.trace.slices["parent"])
 
     @cached_property
     def host(self) -> BoolArray:
@@ -199,24 +179,6 @@ class TypedEvents:
     def gpu_ns(self) -> IntArray:
         """The time of all device work below each host event."""
         return self.below(*DEVICE_TYPES)
-
-    @cached_property
-    def kernel_ns(self) -> IntArray:
-        """The time of kernels below each host event."""
-        return self.below("Kernel")
-
-    @cached_property
-    def total_ns(self) -> int:
-        """The time of all steps, to which ratios refer; without steps, that of the whole trace."""
-        steps = int(self.trace.steps["dur"].sum())
-        return steps if steps else int(self.trace.span.dur)
-
-    @cached_property
-    def phase_rows(self) -> IntArray:
-        """The outermost events of the four phases."""
-        of_phase = self.of(*PHASES) & self.host
-        marked = inherit(self.parent, np.where(of_phase, 1, -1)) > 0
-        return np.flatnonzero(of_phase & ~(marked[self.parent] & (self.parent >= 0)))
 
     def threads(self, rows: IntArray) -> npt.NDArray[Any]:
         """Return the thread id of each of these slices, or its track if there is none."""

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ...analysis.busy_time import device_of
-from ...analysis.scope import ints, on_device
+from ...analysis.scope import ints, on_device, recorded_table
 from ...analysis.time.phases import phases
 from ...analysis.work.slices import inclusive_work, slice_work
 from ...trace import Intervals, length, overlap, union
@@ -65,9 +65,7 @@ def _place_names(devices: pd.Series[int]) -> pd.Series[Any]:
 
 
 def _peaks(events: TypedEvents) -> pd.DataFrame:
-    tables = events.trace.metadata.get("tables")
-    table = tables.get("memory_places") if isinstance(tables, dict) else None
-    if isinstance(table, pd.DataFrame):
+    if (table := recorded_table(events.trace, "memory_places")) is not None:
         return table[["place", "peak_allocated_bytes", "peak_reserved_bytes"]]
     groups = events.trace.allocations.groupby("device")[["allocated", "reserved"]].max().reset_index()
     peaks = {f"peak_{word}_bytes": groups[word] for word in ("allocated", "reserved")}
@@ -83,10 +81,13 @@ def model_table(events: TypedEvents) -> pd.DataFrame:
     # below it; in others, a call is the phase's part of one step.
     if not events.own_types:
         return _from_steps(events)
-    rows = events.phase_rows
+    of_phase = events.of(*PHASES) & events.host
+    inside = inherit(events.parent, np.where(of_phase, 1, -1)) > 0
+    rows = np.flatnonzero(of_phase & ~(inside[events.parent] & (events.parent >= 0)))
     steps = np.flatnonzero(events.of(STEP))
-    whole = spread(np.array([STEP] * len(steps), dtype=object), events.dur[steps], events.kernel_ns[steps])
-    parts = spread(events.type[rows], events.dur[rows], events.kernel_ns[rows])
+    kernel_ns = events.below("Kernel")
+    whole = spread(np.array([STEP] * len(steps), dtype=object), events.dur[steps], kernel_ns[steps])
+    parts = spread(events.type[rows], events.dur[rows], kernel_ns[rows])
     return _joined(whole, parts)
 
 
@@ -156,7 +157,9 @@ def overview_table(events: TypedEvents) -> pd.DataFrame:
             rows.append((phase["name"], int(phase["calls"]), int(phase["cpu_total_ns"])))
     rows.sort(key=lambda row: -row[2])
     table = [(STEP, "cpu", len(events.trace.steps), events.total_ns), *((r[0], "cpu", *r[1:]) for r in rows)]
-    for word in _device_order(events):
+    # types of device work in the order in which Paddle meets them
+    work = _by_visit(events, np.flatnonzero(events.of(*DEVICE_TYPES)))
+    for word in map(str, pd.unique(types[work])):
         of_type = events.of(word) & ~host
         table.append((word, "gpu", int(of_type.sum()), _busy(events, of_type)))
     if collective.any():
@@ -191,13 +194,6 @@ def _communication(events: TypedEvents) -> tuple[BoolArray, BoolArray]:
     marked = inherit(events.parent, np.where(called, 1, -1)) > 0
     launched = (events.owner >= 0) & marked[events.owner]
     return called, events.of("Kernel") & (libraries | launched)
-
-
-def _device_order(events: TypedEvents) -> list[str]:
-    """Return the types of device work in the order in which Paddle meets them."""
-    work = np.flatnonzero(events.of(*DEVICE_TYPES))
-    work = work[np.argsort(events.position_in_order[events.owner[work]], kind="stable")]
-    return [str(word) for word in pd.unique(events.type[work])]
 
 
 def _intervals(events: TypedEvents, rows: BoolArray) -> Intervals:
@@ -252,7 +248,8 @@ def user_table(
 ) -> pd.DataFrame:
     """List the user's ranges or, with `memory`, those whose names say that they copy or fill memory."""
     types = ("UserDefined", "PythonUserDefined") if memory else ("PythonUserDefined",)
-    ranges = events.order[(events.of(*types) & (_moves_memory(events) == memory))[events.order]]
+    moves = events.named(lambda name: any(word in name.lower() for word in _MEMORY_WORDS))
+    ranges = events.order[(events.of(*types) & (moves == memory))[events.order]]
     gpu = float(events.gpu_ns[events.of(STEP)].sum())
 
     def table_of(rows: IntArray) -> pd.DataFrame:
@@ -324,10 +321,7 @@ def _inside_operators(events: TypedEvents, operators: IntArray) -> dict[str, _In
 
 def _split(rows: IntArray, code: IntArray) -> dict[int, IntArray]:
     """Return the rows of each code, in order."""
-    order = np.argsort(code, kind="stable")
-    codes, first = np.unique(code[order], return_index=True)
-    parts = np.split(rows[order], first[1:])
-    return dict(zip(codes.tolist(), parts, strict=False))
+    return {int(key): rows[at] for key, at in pd.Series(code).groupby(code).indices.items()}
 
 
 def _details(events: TypedEvents, row: pd.Series[float], inside: _Inside) -> list[pd.DataFrame]:
@@ -361,7 +355,3 @@ def _cut(events: TypedEvents, rows: IntArray) -> npt.NDArray[np.object_]:
     code, names = pd.factorize(events.names[rows])
     short = [f"{m[1]}{m[2]}" if (m := _ARGUMENTS.match(str(name))) else str(name) for name in names]
     return np.asarray(np.array([*short, ""], dtype=object)[code])
-
-
-def _moves_memory(events: TypedEvents) -> BoolArray:
-    return events.named(lambda name: any(word in name.lower() for word in _MEMORY_WORDS))

@@ -14,8 +14,6 @@ from typing import Final
 from ...analysis.work.formulas import Call, CallWork, Shape, elementwise
 
 Formula = Callable[[Call], "CallWork | None"]
-_NORM_FLOPS: Final = {False: 5, True: 8}
-_SOFTMAX_FLOPS: Final = {False: 4, True: 3}
 
 
 def matmul(call: Call) -> CallWork | None:
@@ -42,20 +40,16 @@ def convolution_backward(call: Call) -> CallWork | None:
     return CallWork("convolution", flops, call.bytes_of() + written)
 
 
-def norm(call: Call) -> CallWork | None:
-    """Count 5 operations per element of the largest input, 8 in the backward."""
-    elements = _largest(call)
-    each = _NORM_FLOPS[call.name.endswith("_grad")]
-    written = elements * call.item_bytes()
-    return CallWork("norm", each * elements, call.bytes_of() + written) if elements else None
+def per_element(kind: str, forward: int, backward: int) -> Formula:
+    """Return a formula that counts operations per element of the largest input."""
 
+    def formula(call: Call) -> CallWork | None:
+        elements = _largest(call)
+        each = backward if call.name.endswith("_grad") else forward
+        written = elements * call.item_bytes()
+        return CallWork(kind, each * elements, call.bytes_of() + written) if elements else None
 
-def softmax(call: Call) -> CallWork | None:
-    """Count 4 operations per element of the largest input, 3 in the backward."""
-    elements = _largest(call)
-    each = _SOFTMAX_FLOPS[call.name.endswith("_grad")]
-    written = elements * call.item_bytes()
-    return CallWork("softmax", each * elements, call.bytes_of() + written) if elements else None
+    return formula
 
 
 def reduction(call: Call) -> CallWork | None:
@@ -69,8 +63,8 @@ _FORMULAS: Final[tuple[tuple[re.Pattern[str], Formula], ...]] = tuple(
     for pattern, formula in (
         (r"(?:matmul(?:_v2)?|mul|bmm|mm)(?:_grad)?", matmul),
         (r"(?:depthwise_)?conv[23]d_grad", convolution_backward),
-        (r"(?:batch|layer|group|instance)_norm(?:_grad)?", norm),
-        (r"(?:log_)?softmax(?:_with_cross_entropy)?(?:_grad)?", softmax),
+        (r"(?:batch|layer|group|instance)_norm(?:_grad)?", per_element("norm", 5, 8)),
+        (r"(?:log_)?softmax(?:_with_cross_entropy)?(?:_grad)?", per_element("softmax", 4, 3)),
         (r"reduce_(?:sum|mean|max|min|prod)|mean", reduction),
         (
             r"elementwise_(?:add|sub|mul|div|max|min|pow|mod)(?:_grad)?"

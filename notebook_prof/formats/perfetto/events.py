@@ -247,13 +247,6 @@ class StagePairs(NamedTuple):
     names: Coded
     values: Coded
 
-    @classmethod
-    def of(cls, fields: Fields) -> StagePairs:
-        """Return the pairs in the fields of the work."""
-        every = fields.occurrences(6)
-        pairs = fields.inside(every)
-        return cls(every.owner, text_column(pairs, 1), text_column(pairs, 2))
-
 
 @dataclass(frozen=True, slots=True)
 class Stages:
@@ -265,7 +258,6 @@ class Stages:
     stream: IntArray  # the number at the end of the queue's name, or that of the queue
     name: Coded  # what ran
     stage: Coded  # whether it was a kernel, a copy or a fill
-    fields: Fields
     pairs: StagePairs
 
     @classmethod
@@ -279,6 +271,8 @@ class Stages:
         name = either(text_column(fields, 17), names.names(epoch, fields.ints(20, 0)))
         numbers = [int(m[1]) if (m := _STREAM.search(text)) else -1 for text in queue.values]
         of_queue = np.array([*numbers, -1], np.int64)[queue.codes]
+        every = fields.occurrences(6)
+        details = fields.inside(every)
         return cls(
             packets.ts[owner] + packets.unix_offset,
             np.maximum(fields.ints(2, 0), 0),
@@ -286,23 +280,17 @@ class Stages:
             np.where(of_queue >= 0, of_queue, np.maximum(fields.ints(13, 0), 0)),
             either(name, stage),
             stage,
-            fields,
-            StagePairs.of(fields),
+            StagePairs(every.owner, text_column(details, 1), text_column(details, 2)),
         )
-
-    def extra(self, name: str) -> Coded:
-        """Return a text that a producer added to the rows."""
-        names, values = self.pairs.names, self.pairs.values
-        own = marked(names, name.__eq__)
-        codes = np.full(len(self.ts), -1, np.int64)
-        codes[self.pairs.stage[own]] = values.codes[own]
-        return Coded(codes, values.values)
 
     def number(self, name: str) -> IntArray:
         """Return a whole number that a producer added to the rows; -1 if missing."""
-        texts = self.extra(name)
-        numbers = [int(text) if text.isdigit() and len(text) < 19 else -1 for text in texts.values]
-        return np.asarray(np.array([*numbers, -1], np.int64)[texts.codes])
+        row, names, values = self.pairs
+        numbers = [int(text) if text.isdigit() and len(text) < 19 else -1 for text in values.values]
+        own = marked(names, name.__eq__)
+        result = np.full(len(self.ts), -1, np.int64)
+        result[row[own]] = np.array([*numbers, -1], np.int64)[values.codes[own]]
+        return result
 
     def categories(self) -> list[str]:
         """Return the category of each stage's name."""

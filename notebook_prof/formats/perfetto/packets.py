@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ...readers.codec.protobuf import PADDING, Fields, WireError, text_column, varint
-from ...trace.arrays import BoolArray, IntArray
+from ...trace.arrays import BoolArray, IntArray, positions
 from ...trace.report import ImportReport
 from ...trace.strings import Coded, by_value
 
@@ -56,16 +56,6 @@ _STATE_CLEARED, _NEEDS_STATE = 1, 2
 _IID_BITS: Final = 40
 _LIMIT: Final = 8 << 30
 _MAX_DEPTH: Final = 3
-
-
-class Snapshot(NamedTuple):
-    """The time of a clock, and of clock 6 at the same instant; -1 if the snapshot lacks it."""
-
-    order: int
-    value: int
-    boot: int
-    multiplier: int
-    incremental: bool
 
 
 class Packets:
@@ -120,7 +110,7 @@ class Packets:
     def interned(self, kind: int) -> Interned:
         """Return the texts that sequences have interned: their number is field 1, the text field 2."""
         epoch, entries = self.entries(kind)
-        return Interned(epoch, entries.ints(1, 0), text_column(entries, 2))
+        return Interned(interned_keys(epoch, entries.ints(1, 0)), text_column(entries, 2))
 
     def _defaults(self) -> None:
         """Find the defaults for the packets of each epoch: a clock and a track."""
@@ -129,54 +119,53 @@ class Packets:
         clock, track = defaults.ints(CLOCK, -1), np.full(len(owner), -1, np.int64)
         of_events = defaults.occurrences(TRACK_EVENT)
         track[of_events.owner] = defaults.inside(of_events).ints(11, -1)
-        count = self.fields.count
-        key = self.epoch[owner] * count + owner
-        order = np.argsort(key)
-        own = self.epoch * count + np.arange(count)
-        at = np.searchsorted(key[order], own, side="right") - 1
-        at = order[np.maximum(at, 0)] if len(order) else at
-        same = self.epoch[owner[at]] == self.epoch if len(order) else np.zeros(count, bool)
-        self.default_clock: IntArray = np.where(same, clock[at], -1) if len(order) else np.full(count, -1)
-        self.default_track: IntArray = np.where(same, track[at], -1) if len(order) else np.full(count, -1)
+        # of each packet, the latest before it in its epoch
+        latest = pd.Series(np.arange(len(owner)), index=owner, dtype="float64")
+        latest = latest.groupby(level=0).last().reindex(range(self.fields.count)).groupby(self.epoch).ffill()
+        at = latest.fillna(-1).to_numpy(np.int64)
+        self.default_clock: IntArray = np.append(clock, -1)[at]
+        self.default_track: IntArray = np.append(track, -1)[at]
 
-    def _snapshots(self) -> dict[tuple[int, int], list[Snapshot]]:
-        """Return the snapshots of each clock, by sequence (0 for the machine's clocks) and number."""
-        result: dict[tuple[int, int], list[Snapshot]] = {}
+    def _snapshots(self) -> pd.DataFrame:
+        """Return the clocks of snapshots: their time, and that of clock 6 (``boot``, -1 if it is missing)."""
         every = self.fields.occurrences(CLOCK_SNAPSHOT)
         snapshots = self.fields.inside(every)
         of_clock = snapshots.occurrences(1)
-        clocks = snapshots.inside(of_clock)
-        owner = every.owner[of_clock.owner]
-        columns = [clocks.ints(1, 0), clocks.ints(2, 0), np.maximum(clocks.ints(4, 1), 1), clocks.ints(3, 0)]
-        table = pd.DataFrame(dict(zip("nvmi", columns, strict=True))).assign(p=owner)
-        for packet, part in table.groupby("p"):
-            order = int(str(packet))
-            values = {int(n): int(v * m) for n, v, m in zip(part["n"], part["v"], part["m"], strict=True)}
-            boot = values.get(_BOOT, -1)
-            if not self.unix_offset and boot >= 0 and _REAL in values:
-                self.unix_offset = values[_REAL] - boot
-            for n, m, i in zip(part["n"], part["m"], part["i"], strict=True):
-                own = _OWN_CLOCKS[0] <= n < _OWN_CLOCKS[1]
-                key = (int(self.sequence[order]) if own else 0, int(n))
-                result.setdefault(key, []).append(Snapshot(order, values[int(n)], boot, int(m), bool(i)))
-        return result
+        clocks, order = snapshots.inside(of_clock), every.owner[of_clock.owner]
+        number, multiplier = clocks.ints(1, 0), np.maximum(clocks.ints(4, 1), 1)
+        value = clocks.ints(2, 0) * multiplier
+
+        def beside(clock: int) -> IntArray:
+            own = pd.Series(value[number == clock], order[number == clock])
+            return np.asarray(own.groupby(level=0).last().reindex(order, fill_value=-1), np.int64)
+
+        boot, real = beside(_BOOT), beside(_REAL)
+        if len(both := np.flatnonzero((boot >= 0) & (real >= 0))):
+            self.unix_offset = int(real[both[0]] - boot[both[0]])
+        table = {"order": order, "clock": number, "value": value, "boot": boot, "multiplier": multiplier}
+        table["scope"] = self._scope(number, order)
+        return pd.DataFrame({**table, "incremental": clocks.ints(3, 0) != 0})
+
+    def _scope(self, clock: IntArray, packet: IntArray) -> IntArray:
+        """Return the sequence to which a packet's clock belongs; 0 for the machine's clocks."""
+        own = (clock >= _OWN_CLOCKS[0]) & (clock < _OWN_CLOCKS[1])
+        return np.where(own, self.sequence[packet], 0)
 
     def _times(self, report: ImportReport) -> IntArray:
         ts, has = self.fields.ints(TIMESTAMP, 0), self.fields.has(TIMESTAMP)
         clock = self.fields.ints(CLOCK, -1)
         clock = np.where(clock < 0, self.default_clock, clock)
         snapshots = self._snapshots()
+        shown = dict(iter(snapshots[snapshots["boot"] >= 0].groupby(["scope", "clock"])))
         other = np.flatnonzero(has & (clock > 0) & (clock != _BOOT))
-        own = (clock[other] >= _OWN_CLOCKS[0]) & (clock[other] < _OWN_CLOCKS[1])
-        scope = np.where(own, self.sequence[other], 0)
+        scope = self._scope(clock[other], other)
         unknown = 0
-        for (sequence, number), rows in pd.Series(other).groupby([scope, clock[other]]):
-            shown = [s for s in snapshots.get((int(sequence), int(number)), []) if s.boot >= 0]
+        for key, rows in pd.Series(other).groupby([scope, clock[other]]):
             packets = rows.to_numpy(np.int64)
-            if not shown:
+            if key in shown:
+                ts[packets] = _in_boot_time(ts[packets], packets, shown[key])
+            else:
                 unknown += len(packets)
-                continue
-            ts[packets] = _in_boot_time(ts[packets], packets, shown)
         example = "no clock_snapshot relates it to the others"
         effect = "these times are used unchanged: they may be shifted relative to others"
         advice = "record the whole trace, from its first packet on"
@@ -184,15 +173,12 @@ class Packets:
         return ts
 
 
-def _in_boot_time(ts: IntArray, packets: IntArray, shown: list[Snapshot]) -> IntArray:
+def _in_boot_time(ts: IntArray, packets: IntArray, shown: pd.DataFrame) -> IntArray:
     """Return times of one clock as those of clock 6, by the snapshot before each packet."""
-    at = np.searchsorted(np.array([s.order for s in shown]), packets, side="right") - 1
-    at = np.maximum(at, 0)
-    value, boot, multiplier = (
-        np.array([getattr(s, name) for s in shown])[at] for name in ("value", "boot", "multiplier")
-    )
+    at = np.maximum(np.searchsorted(shown["order"], packets, side="right") - 1, 0)
+    columns = ("value", "boot", "multiplier", "incremental")
+    value, boot, multiplier, incremental = (shown[name].to_numpy()[at] for name in columns)
     scaled = ts * multiplier
-    incremental = np.array([s.incremental for s in shown])[at]
     if incremental.any():
         # each is the time since the one before it, from the snapshot on
         sums = pd.Series(np.where(incremental, scaled, 0)).groupby(at).cumsum().to_numpy(np.int64)
@@ -200,31 +186,20 @@ def _in_boot_time(ts: IntArray, packets: IntArray, shown: list[Snapshot]) -> Int
     return np.asarray(scaled - value + boot)
 
 
-class Interned:
+class Interned(NamedTuple):
     """Texts by number; each epoch has its own numbers."""
 
-    def __init__(self, epoch: IntArray, number: IntArray, texts: Coded) -> None:
-        key = _keys(epoch, number)
-        self._order = np.argsort(key, kind="stable")
-        self._key, self.texts = key[self._order], texts
-
-    def find(self, epoch: IntArray, number: IntArray) -> IntArray:
-        """Return positions of entries, the last of several; -1 if there is none."""
-        if not len(self._key):
-            return np.full(len(epoch), -1, np.int64)
-        key = _keys(epoch, number)
-        at = np.searchsorted(self._key, key, side="right") - 1
-        exists = (at >= 0) & (self._key[np.maximum(at, 0)] == key)
-        return np.asarray(np.where(exists, self._order[np.maximum(at, 0)], -1))
+    keys: IntArray
+    texts: Coded
 
     def names(self, epoch: IntArray, number: IntArray) -> Coded:
-        """Return the texts with these numbers."""
-        at = self.find(epoch, number)
-        codes = np.append(self.texts.codes, -1)
-        return Coded(codes[at], self.texts.values)
+        """Return the texts with these numbers; of several, the last one."""
+        at = positions(self.keys, interned_keys(epoch, number))
+        return Coded(np.append(self.texts.codes, -1)[at], self.texts.values)
 
 
-def _keys(epoch: IntArray, number: IntArray) -> IntArray:
+def interned_keys(epoch: IntArray, number: IntArray) -> IntArray:
+    """Return one number for each number that is valid in an epoch."""
     return (epoch << _IID_BITS) | (number & ((1 << _IID_BITS) - 1))
 
 

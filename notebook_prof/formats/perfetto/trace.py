@@ -22,7 +22,7 @@ from .events import (
     add_stages,
     paired,
 )
-from .packets import CALLSTACKS, FRAMES, FTRACE, FUNCTIONS, PERF_SAMPLE, STACK_SAMPLE, Packets
+from .packets import CALLSTACKS, FRAMES, FTRACE, FUNCTIONS, PERF_SAMPLE, STACK_SAMPLE, Packets, interned_keys
 from .torch import add_torch, is_torch
 from .tracks import Annotations, PerfettoTracks
 
@@ -172,11 +172,15 @@ def _add_lanes(
     since = _first_ready(ready_pid, ready_ts, run_pid, run_ts, run_end)
     waits = np.flatnonzero(since >= 0)
     numbers, code = np.unique(run_pid, return_inverse=True)
-    lanes = np.array([_lane(number, names, tracks, builder) for number in numbers.tolist()], np.int64)[code]
+    lanes = []
+    for tid in numbers.tolist():
+        name = f"{names.get(tid) or tracks.thread_name(tid)} {tid} · scheduling"
+        lanes.append(builder.track(name, "process", pid=tracks.process_of(tid), tid=tid))
+    track = np.array(lanes, np.int64)[code]
     builder.slices(
         ts=np.concatenate([run_ts, since[waits]]) + offset,
         dur=np.concatenate([run_end - run_ts, run_ts[waits] - since[waits]]),
-        track=np.concatenate([lanes, lanes[waits]]),
+        track=np.concatenate([track, track[waits]]),
         name=Coded(np.repeat([0, 1], [len(run_ts), len(waits)]), _WORDS),
         category="annotation",
     )
@@ -199,11 +203,6 @@ def _first_ready(
     at = np.minimum(at, len(ready_pid) - 1)
     fits = (ready_pid[at] == run_pid) & (ready_ts[at] >= before) & (ready_ts[at] <= run_ts)
     return np.where(fits, ready_ts[at], -1)
-
-
-def _lane(tid: int, names: dict[int, str], tracks: PerfettoTracks, builder: TraceBuilder) -> int:
-    name = names.get(tid) or tracks.thread_name(tid)
-    return builder.track(f"{name} {tid} · scheduling", "process", pid=tracks.process_of(tid), tid=tid)
 
 
 _SAMPLES_ADVICE: Final = "open it at ui.perfetto.dev to see them"
@@ -259,9 +258,14 @@ def _add_samples(packets: Packets, tracks: PerfettoTracks, builder: TraceBuilder
     stack_epoch, stacks = packets.entries(CALLSTACKS)
     frame_epoch, frames = packets.entries(FRAMES)
     functions = packets.interned(FUNCTIONS).names(frame_epoch, frames.ints(2, 0))
-    stack_of = _find(stack_epoch, stacks.ints(1, 0), epoch, fields.ints(4, 0))
+    stack_of = positions(
+        interned_keys(stack_epoch, stacks.ints(1, 0)), interned_keys(epoch, fields.ints(4, 0))
+    )
     members = stacks.occurrences(2)
-    frame_of = _find(frame_epoch, frames.ints(1, 0), stack_epoch[members.owner], members.value)
+    frame_of = positions(
+        interned_keys(frame_epoch, frames.ints(1, 0)),
+        interned_keys(stack_epoch[members.owner], members.value),
+    )
     begin = np.searchsorted(members.owner, np.arange(stacks.count))
     length = np.bincount(members.owner, minlength=stacks.count)
     names = [CallFrame(name, "", 0) for name in [*functions.values, "(unknown)"]]
@@ -282,9 +286,3 @@ def _add_samples(packets: Packets, tracks: PerfettoTracks, builder: TraceBuilder
         # a sample stands for the time until its thread's next one, at most twice the median of these times
         count_samples(builder, track, len(own))
         add_samples(builder, track, Sampled(ts[own], sample_durations(ts[own]), flat, count), names)
-
-
-def _find(epoch: IntArray, number: IntArray, of_epoch: IntArray, sought: IntArray) -> IntArray:
-    """Return the entry with each number in its epoch, or -1."""
-    width = int(max(number.max(initial=0), sought.max(initial=0))) + 1
-    return positions(epoch * width + number, of_epoch * width + sought)

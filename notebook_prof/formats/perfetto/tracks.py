@@ -10,23 +10,15 @@ import msgspec
 import numpy as np
 import pandas as pd
 
-from ...readers.codec.columns import binary_array, texts
-from ...readers.codec.protobuf import Fields, Span, WireError, fields, float64, signed, text, text_column
+from ...readers.codec.columns import binary_array, marked, texts
+from ...readers.codec.protobuf import Fields, WireError, fields, float64, signed, text, text_column
 from ...readers.events import unique_name
 from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
 from ...trace.strings import Coded
-from .packets import (
-    ANNOTATION_NAMES,
-    ANNOTATION_STRINGS,
-    PROCESS_TREE,
-    TRACK_DESCRIPTOR,
-    Interned,
-    Packets,
-    either,
-)
+from .packets import ANNOTATION_NAMES, ANNOTATION_STRINGS, PROCESS_TREE, TRACK_DESCRIPTOR, Packets, either
 
-_BOOL, _UINT, _INT, _DOUBLE, _TEXT, _POINTER, _NESTED, _JSON = 2, 3, 4, 5, 6, 7, 8, 9
+_BOOL, _UINT, _INT, _DOUBLE, _TEXT, _POINTER, _JSON = 2, 3, 4, 5, 6, 7, 9
 _ENTRIES, _ARRAY, _STRING_IID = 11, 12, 17
 _DEEPEST: Final = 12
 
@@ -46,8 +38,7 @@ class Annotations:
 
     def rows_named(self, name: str) -> IntArray:
         """Return the annotations with this name."""
-        codes = [code for code, value in enumerate(self.names.values) if value == name]
-        return np.flatnonzero(np.isin(self.names.codes, codes))
+        return np.flatnonzero(marked(self.names, name.__eq__))
 
     def ints(self, name: str, missing: int = -1) -> IntArray:
         """Return a whole number of each event."""
@@ -59,16 +50,6 @@ class Annotations:
         has = value != unset
         result[self.event[rows[has]]] = value[has]
         return result
-
-    def texts(self, name: str) -> Coded:
-        """Return a text of each event, interned or not; code -1 for none."""
-        rows = self.rows_named(name)
-        interned = self._packets.interned(ANNOTATION_STRINGS)
-        numbers = self._fields.ints(_STRING_IID, 0)
-        texts = either(text_column(self._fields, _TEXT), interned.names(self._epoch, numbers))
-        codes = np.full(self._events.count, -1, np.int64)
-        codes[self.event[rows]] = texts.codes[rows]
-        return Coded(codes, texts.values)
 
     def values(self, name: str) -> tuple[IntArray, list[Any]]:
         """Return the values of each event by code, -1 for none; each distinct one is decoded once."""
@@ -118,8 +99,10 @@ class Annotations:
         pair, raw = encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_pylist()
         codes, epoch = pair, self._epoch[rows]
         # texts may be interned, with numbers that are valid only in their epoch
-        strings = self._packets.interned(ANNOTATION_STRINGS)
-        if len(strings.texts.codes):
+        epochs, entries = self._packets.entries(ANNOTATION_STRINGS)
+        keys = zip(epochs.tolist(), entries.ints(1, 0).tolist(), strict=True)
+        strings = dict(zip(keys, texts(text_column(entries, 2)), strict=True))
+        if strings:
             pair, _ = pd.factorize(codes * (int(self._epoch.max(initial=0)) + 1) + epoch)
             pair = pair.astype(np.int64)
         memo: dict[tuple[bytes, int, int], Any] = {}
@@ -129,7 +112,11 @@ class Annotations:
 
 
 def _value(
-    raw: bytes, epoch: int, strings: Interned, depth: int, memo: dict[tuple[bytes, int, int], Any]
+    raw: bytes,
+    epoch: int,
+    strings: dict[tuple[int, int], str],
+    depth: int,
+    memo: dict[tuple[bytes, int, int], Any],
 ) -> Any:
     """Return the value of an annotation; None if it has none or is damaged."""
     entries: dict[str, Any] = {}
@@ -147,7 +134,8 @@ def _value(
                 if number == _ARRAY:
                     items.append(memo[key])
                 else:
-                    entries[_name(raw, value)] = memo[key]
+                    names = (text(raw, inner) for field, inner in fields(raw, value) if field == 10)
+                    entries[next(names, "")] = memo[key]
             elif isinstance(value, tuple):
                 result = text(raw, value) if number in (_TEXT, _JSON) else result
             elif number == _BOOL:
@@ -159,15 +147,10 @@ def _value(
             elif number == _DOUBLE:
                 result = float64(value)
             elif number == _STRING_IID:
-                string = strings.names(np.array([epoch]), np.array([value]))
-                result = [*string.values, None][int(string.codes[0])]
+                result = strings.get((epoch, value))
     except WireError:
         return result
     return items or entries or result
-
-
-def _name(raw: bytes, span: Span) -> str:
-    return next((text(raw, value) for number, value in fields(raw, span) if number == 10), "")
 
 
 _STREAM: Final = re.compile(r"\b(?:streams?|queues?)\b[\s#:]*(\d{1,9})?|^gpu\b", re.IGNORECASE)
@@ -199,7 +182,7 @@ class PerfettoTracks:
         self._tracks: dict[int, int] = {}
         self._names: set[tuple[int | None, str]] = set()
         self._not_threads: dict[int, int] = {}
-        self._process_of: dict[int, int] | None = None
+        self._process_of = {d.tid: d.pid for d in self.descriptors.values() if d.kind == "thread"}
 
     def threads(self, track: IntArray) -> tuple[IntArray, IntArray]:
         """Return process and thread of each track. A track that is not a thread gets a negative number."""
@@ -230,14 +213,15 @@ class PerfettoTracks:
 
     def process_of(self, tid: int) -> int | None:
         """Return the process of a thread; None if no track has it."""
-        if self._process_of is None:
-            self._process_of = {d.tid: d.pid for d in self.descriptors.values() if d.kind == "thread"}
         return self._process_of.get(tid)
 
     def of(self, track: IntArray) -> IntArray:
         """Return the builder's tracks for those with these numbers."""
         numbers, code = np.unique(track, return_inverse=True)
-        return np.array([self._track(number) for number in numbers.tolist()], np.int64)[code]
+        for number in numbers.tolist():
+            if number not in self._tracks:
+                self._tracks[number] = self._made(number)
+        return np.array([self._tracks[number] for number in numbers.tolist()], np.int64)[code]
 
     def is_stream(self, number: int) -> bool:
         """Return whether a track is a queue of a device, by its name."""
@@ -245,11 +229,6 @@ class PerfettoTracks:
         if descriptor is None or descriptor.kind != "custom":
             return False
         return _STREAM.search(descriptor.name) is not None
-
-    def _track(self, number: int) -> int:
-        if number not in self._tracks:
-            self._tracks[number] = self._made(number)
-        return self._tracks[number]
 
     def _made(self, number: int) -> int:
         descriptor = self.descriptors.get(number)

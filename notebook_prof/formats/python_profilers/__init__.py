@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import Final
 
 from ...errors import OptionError
 from ...readers.base import MarkedJsonReader, Probe, Reader
-from ...readers.codec.protobuf import WireError, fields, varint
+from ...readers.codec.protobuf import WireError, fields
 from ...trace.builder import TraceBuilder
 
 _COMMENTS: Final = 13
@@ -87,27 +88,18 @@ class PprofReader(Reader):
 
     def recognises(self, probe: Probe) -> bool:
         """Return whether the head is that of a profile: sample types, and no field that profiles lack."""
-        head, at, types, others = probe.head, 0, 0, 0
-        try:
-            while at < len(head):
-                tag, at = varint(head, at, len(head))
-                number, wire = tag >> 3, tag & 7
-                exists = 0 < number <= _LAST_FIELD and wire in (0, 2)
-                packed = number == _COMMENTS and wire == 2
-                if not exists or ((wire == 0) != (number in _NUMBERS) and not packed):
+        head, types, others = probe.head, 0, 0
+        with suppress(WireError):  # the head may end inside a field
+            for number, value in fields(head, (0, len(head))):
+                is_number = isinstance(value, int)
+                packed = number == _COMMENTS and not is_number
+                if not 0 < number <= _LAST_FIELD or (is_number != (number in _NUMBERS) and not packed):
                     return False
-                size, at = varint(head, at, len(head))
-                if wire == 0:
-                    continue
-                if number == _TYPE_OF_SAMPLE:
-                    inner = list(fields(head, (at, min(at + size, len(head)))))
-                    if not all(n in (1, 2) and isinstance(value, int) for n, value in inner):
+                if number == _TYPE_OF_SAMPLE and isinstance(value, tuple):
+                    if any(n not in (1, 2) or isinstance(part, tuple) for n, part in fields(head, value)):
                         return False
                     types += 1
-                others += number != _TYPE_OF_SAMPLE
-                at += size
-        except WireError:
-            pass
+                others += number != _TYPE_OF_SAMPLE and not is_number
         return types > 0 and others > 0
 
     def read(self, data: bytes, builder: TraceBuilder) -> None:

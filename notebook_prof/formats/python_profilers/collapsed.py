@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import chain
 from typing import Any, Final, NamedTuple
@@ -16,7 +17,7 @@ from ...errors import FormatError, bounded_repr
 from ...readers.call_tree import CallFrame, Sampled, add_samples, count_samples, labels
 from ...readers.codec.tolerant_json import UNDECODABLE, decode_object
 from ...readers.events import match, report_unpaired
-from ...trace.arrays import IntArray, consecutive, numbered
+from ...trace.arrays import BoolArray, IntArray, consecutive, numbered
 from ...trace.builder import TraceBuilder
 from .collapsed_tools import (
     AUSTIN,
@@ -28,7 +29,6 @@ from .collapsed_tools import (
     has_header,
     in_order,
     is_path,
-    joined_lines,
     kind_of,
     times,
 )
@@ -81,6 +81,8 @@ def add_tracks(
 
 
 _SKIPPED: Final = (b"#", b"\x00")
+_LINE_APART: Final = re.compile(rb";L(\d+)(?=;|$)")
+"""The line of a frame in Austin's alternative format, ``file:function;L12``."""
 _LONGEST_NS: Final = 2.0**61
 
 
@@ -133,13 +135,7 @@ def read_collapsed(data: bytes, sample_ns: float | None, builder: TraceBuilder) 
     idle = weight[usable][stacks.lengths == 0]
     if not ordered:
         _report_idle(len(idle), f"a weight of {idle.sum():,g} in all", builder)
-    if kind is not PLAIN:
-        add_tracks(builder, stacks, weight[usable], kind.labels(stacks.heads), ordered)
-        return
-    end = np.rint(np.cumsum(weight[usable])).astype(np.int64)
-    dur = np.diff(end, prepend=0)
-    samples = Sampled(end - dur, dur, stacks.frames, stacks.lengths)
-    add_samples(builder, builder.track("main"), samples, stacks.distinct)
+    add_tracks(builder, stacks, weight[usable], kind.labels(stacks.heads), ordered)
 
 
 def _report_totals(
@@ -166,25 +162,20 @@ def _lines(data: bytes) -> list[bytes]:
 
 def _stacks(kind: Kind, paths: list[bytes]) -> CollapsedStacks:
     """Return paths as frame numbers, without the part that names the thread."""
-    thread, heads = np.zeros(len(paths), np.int64), list[bytes]()
-    if kind is PLAIN:
-        split = [path.split(b";") for path in paths]
-    else:
-        match = kind.head.match
-        ends = [0 if (match_of_head := match(path)) is None else match_of_head.end() for path in paths]
-        thread, heads = numbered(path[:end] for path, end in zip(paths, ends, strict=True))
-        rests = [path[end:] for path, end in zip(paths, ends, strict=True)]
-        if kind is AUSTIN:
-            rests = [joined_lines(rest) if b";L" in rest else rest for rest in rests]
-        split = [rest.split(b";") if rest else [] for rest in rests]
+    heads = [kind.head.match(path) for path in paths]
+    ends = [0 if head is None else head.end() for head in heads]
+    thread, distinct = numbered(path[:end] for path, end in zip(paths, ends, strict=True))
+    rests = [path[end:] for path, end in zip(paths, ends, strict=True)]
+    if kind is AUSTIN:
+        rests = [_LINE_APART.sub(rb":\1", rest) if b";L" in rest else rest for rest in rests]
+    split = [rest.split(b";") if rest else [] for rest in rests]
     frames, texts = numbered(chain.from_iterable(split))
     lengths = np.fromiter(map(len, split), np.int64, len(split))
     names = [kind.frame(text.decode(errors="replace")) for text in texts]
-    return CollapsedStacks(frames, lengths, names, thread, heads)
+    return CollapsedStacks(frames, lengths, names, thread, distinct)
 
 
 _NANOSECONDS: Final = {"nanoseconds": 1, "microseconds": 10**3, "milliseconds": 10**6, "seconds": 10**9}
-_LARGEST: Final = 2.0**61
 _PAGE: Final = "open it at speedscope.app"
 
 
@@ -323,15 +314,11 @@ def _add_sampled(
     add_samples(builder, track, samples, frames)
 
 
-def _times(values: list[int | float], scale: int) -> tuple[IntArray, np.ndarray[Any, np.dtype[np.bool_]]]:
+def _times(values: list[int | float], scale: int) -> tuple[IntArray, BoolArray]:
     """Convert times to the nearest nanosecond; not ok where they do not fit."""
-    number = np.array([float(value) for value in values]) * scale
-    ok = np.isfinite(number) & (np.abs(number) < _LARGEST)
-    ns = np.rint(np.where(ok, number, 0)).astype(np.int64)
-    whole = [i for i, value in enumerate(values) if isinstance(value, int) and ok[i]]
-    # whole numbers beyond 2**53 stay exact
-    ns[whole] = np.array([int(values[i]) * scale for i in whole], np.int64)
-    return ns, ok
+    ok = [abs(value * scale) < _LONGEST_NS for value in values]
+    ns = [round(value * scale) if good else 0 for value, good in zip(values, ok, strict=True)]
+    return np.array(ns, np.int64), np.array(ok, bool)
 
 
 def _positions(values: list[int]) -> IntArray:

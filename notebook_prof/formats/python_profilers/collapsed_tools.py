@@ -23,7 +23,6 @@ _AUSTIN_LINE: Final = re.compile(rb"P\d{1,18};T[^\x00-\x08\x0e-\x1f]*[ \t]\d+(?:
 _AUSTIN_HEAD: Final = re.compile(rb"P\d{1,18};T[^;]*;?")
 _AUSTIN_BYTES: Final = re.compile(rb"P\d{1,18};T[^\x00-\x08\x0e-\x1f]*[ \t]-\d+\s*")
 _AUSTIN_START: Final = re.compile(rb"P\d{1,18};T(?:(?:0x)?[0-9A-Fa-f]+:)?[0-9A-Fa-f]+[; \t]")
-_AUSTIN_LINES: Final = re.compile(rb";L(\d+)(?=;|$)")
 _TACHYON_START: Final = re.compile(rb"tid:\d+;")
 _TACHYON_HEAD: Final = re.compile(rb"(?:tid:\d+(?:;|$))?")
 _PY_SPY_START: Final = re.compile(rb'process \d{1,18}:"|thread \((?:\d+|0x[0-9A-Fa-f]+)\)[:; ]')
@@ -88,15 +87,6 @@ def is_path(line: bytes) -> bool:
 def is_negative(line: bytes) -> bool:
     """Return whether it is a line of Austin about a loss of memory."""
     return _AUSTIN_BYTES.fullmatch(line) is not None
-
-
-def joined_lines(path: bytes) -> bytes:
-    """Write frames of Austin's alternative format, ``file:function;L12``, as in its usual one.
-
-    >>> joined_lines(b"a.py:main;L3;b.py:step;L12")
-    b'a.py:main:3;b.py:step:12'
-    """
-    return _AUSTIN_LINES.sub(rb":\1", path)
 
 
 def bracket_frame(text: str) -> CallFrame:
@@ -187,10 +177,6 @@ def _py_spy_labels(thread_heads: Sequence[bytes]) -> list[ThreadLabel]:
     ]
 
 
-def _plain_labels(heads: Sequence[bytes]) -> list[ThreadLabel]:
-    return [ThreadLabel("main")]
-
-
 def _is_decimal(text: str) -> bool:
     return text.isascii() and text.isdecimal() and len(text) < 19
 
@@ -205,7 +191,9 @@ _ADVICE: Final = {
     "tachyon": f"{_COUNTS} sample_ns=1_000_000 where 1,000 a second were taken",
     "py-spy": f"{_COUNTS} sample_ns=10_000_000 for 100 a second, py-spy's default",
 }
-PLAIN: Final = Kind("", _LINE, _LINE, re.compile(b""), _plain_labels, bracket_frame, 1.0, _ADVICE[""])
+PLAIN: Final = Kind(
+    "", _LINE, _LINE, re.compile(b""), lambda heads: [ThreadLabel("main")], bracket_frame, 1.0, _ADVICE[""]
+)
 AUSTIN: Final = Kind(
     "austin", _AUSTIN_LINE, _AUSTIN_START, _AUSTIN_HEAD, _austin_labels, colon_frame, 1000.0, ""
 )

@@ -11,7 +11,7 @@ from ...errors import FormatError
 from ...readers.call_tree import CallFrame, Sampled, add_samples
 from ...readers.codec.columns import per_group
 from ...readers.codec.protobuf import PADDING, Fields
-from ...trace.arrays import BoolArray, IntArray, consecutive
+from ...trace.arrays import BoolArray, IntArray, consecutive, positions
 from ...trace.builder import TraceBuilder
 
 _LABEL: Final = 3
@@ -126,7 +126,8 @@ def read_pprof(data: bytes, builder: TraceBuilder) -> None:
     profile = Fields(content, np.array([0]), np.array([len(data)]))
     if profile.broken:
         builder.report.truncated("the last field is cut")
-    strings = _strings(profile)
+    words = profile.texts(profile.occurrences(_STRING)).to_pylist()
+    strings = [word.decode(errors="replace") if word else "" for word in words]
     samples = profile.inside(profile.occurrences(_SAMPLE))
     weight, kind = _weights(profile, samples, strings, builder)
     frames, flat, lengths = _stacks(profile, samples, strings)
@@ -152,11 +153,6 @@ def read_pprof(data: bytes, builder: TraceBuilder) -> None:
     stacks = flat[consecutive(offset, length)]
     add_samples(builder, track, Sampled(ts, dur, stacks, length), frames, waits=kind == _DELAY)
     add_label_table(samples, strings, np.where(used, weight, 0), builder)
-
-
-def _strings(profile: Fields) -> list[str]:
-    texts = profile.texts(profile.occurrences(_STRING)).to_pylist()
-    return [text.decode(errors="replace") if text else "" for text in texts]
 
 
 def _word(strings: list[str], index: int) -> str:
@@ -233,14 +229,10 @@ def _stacks(
         CallFrame(f"0x{address:x}", "", 0) for address in np.maximum(locations.ints(3, 0)[bare], 0).tolist()
     ]
     count = np.where(bare, 1, count)
-    number = locations.ints(1, 0)
-    order = np.argsort(number, kind="stable")
     owner, value = samples.repeated(1)
-    at = np.minimum(np.searchsorted(number[order], value), max(len(order) - 1, 0))
-    exists = number[order][at] == value if len(order) else np.zeros(len(value), bool)
-    owner, location = owner[exists], order[at[exists]] if len(order) else value[exists]
+    at = positions(locations.ints(1, 0), value)
     # stacks are leaf first, and a location's lines innermost first: reverse both
-    owner, location = owner[::-1], location[::-1]
+    owner, location = owner[at >= 0][::-1], at[at >= 0][::-1]
     length = count[location]
     within = consecutive(np.zeros_like(length), length)
     flat = np.repeat(begin[location] + length - 1, length) - within

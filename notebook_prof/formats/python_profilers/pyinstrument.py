@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import UNSET, Struct, UnsetType
 
 from ...errors import FormatError, bounded_repr
@@ -60,7 +59,9 @@ def _add_tree(root: _PyinstrumentNode, start: int, track: int, builder: TraceBui
     level, begin = [root], np.array([start], np.int64)
     while level:
         dur, ok = _ns([node.time for node in level])
-        _report_times(ok, level, builder)
+        wrong = np.flatnonzero(~ok)
+        example = bounded_repr(level[wrong[0]].time) if len(wrong) else ""
+        builder.report.broken_rows(len(wrong), example, "frames without a usable time")
         frames = [_frame(node) for node in level]
         code, distinct = numbered(frames)
         keys = np.array([builder.stack([frame]) for frame in distinct], np.int64)
@@ -84,10 +85,6 @@ def _frame(node: _PyinstrumentNode) -> CallFrame:
     line = node.line_no if isinstance(node.line_no, int) and 0 < node.line_no < 2**31 else 0
     file = str(node.file_path or "")
     return CallFrame(function, "" if file.startswith("<built-in") else file, line)
-
-
-def _report_times(ok: npt.NDArray[np.bool_], nodes: list[_PyinstrumentNode], builder: TraceBuilder) -> None:
-    builder.report.broken_rows(~ok, lambda i: bounded_repr(nodes[i].time), "frames without a usable time")
 
 
 def _add_records(records: list[tuple[list[str], float]], start: int, builder: TraceBuilder) -> None:

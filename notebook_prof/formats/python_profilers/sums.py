@@ -72,7 +72,10 @@ class _Marshalled:
         if kind == ord("{"):
             return self._dict(depth)
         if kind == ord("r"):
-            return self._reference()
+            number = self.count(True)
+            if not 0 <= number < len(self.refs) or self.refs[number] is _NULL:
+                raise FormatError("the marshalled data refers to a value that it does not have")
+            return self.refs[number]
         raise FormatError(f"the marshalled data holds a value of type {chr(kind)!r}, which statistics do not")
 
     def _item(self, depth: int) -> Any:
@@ -92,12 +95,6 @@ class _Marshalled:
                 )
             items[key] = self._item(depth)
         return items
-
-    def _reference(self) -> Any:
-        number = self.count(True)
-        if not 0 <= number < len(self.refs) or self.refs[number] is _NULL:
-            raise FormatError("the marshalled data refers to a value that it does not have")
-        return self.refs[number]
 
     def _text(self, kind: int) -> Any:
         if kind == ord("R"):

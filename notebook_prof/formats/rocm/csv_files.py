@@ -11,31 +11,23 @@ import pandas as pd
 
 from ...errors import FormatError
 from ...readers.base import Folder
-from ...readers.codec.columns import (
-    MISSING,
-    Column,
-    TableRows,
-    Texts,
-    groups,
-    marked,
-    optional,
-    per_group,
-    sizes,
-    texts_in,
-)
+from ...readers.codec.columns import MISSING, Column, TableRows, Texts, groups, marked, per_group, texts_in
 from ...trace.arrays import IntArray, positions
 from ...trace.builder import TraceBuilder
 from ...trace.report import ImportReport
 from ...trace.strings import Coded
 from .csv_kinds import AGENTS, ALLOCATIONS, CALLS, COPIES, COUNTERS, KERNELS, SCRATCH, header_names, kind_of
 from .work import (
+    BLOCK,
+    GRID,
     OPERATOR,
     LaunchedWork,
     add_allocations,
     add_calls,
-    add_events,
     add_work,
     copy_name,
+    joined_work,
+    kernel_facts,
     kernel_kinds,
     kind_of_region,
     thread_tracks,
@@ -50,7 +42,7 @@ _IDS: Final = ("start", "end", "correlation_id")
 _NUMBERS: Final = {
     KERNELS: (
         *_IDS, "agent_id", "queue_id", "stream_id", "dispatch_id", "lds_block_size", "vgpr_count",
-        *(f"{size}_size_{axis}" for size in ("workgroup", "grid") for axis in "xyz"),
+        *GRID, *BLOCK,
     ),
     CALLS: (*_IDS, "pid", "tid"),
     COPIES: (*_IDS, "stream_id", "source_agent_id", "destination_agent_id"),
@@ -125,15 +117,9 @@ class _Process:
         source, target = copies.ints("source_agent_id"), copies.ints("destination_agent_id")
         agent_of_copy = np.where(to_device, target, source)
         gpus = self._gpus(np.concatenate([kernels.ints("agent_id"), agent_of_copy]))
-        parts, tables = zip(
-            self._add_kernels(kernels, gpus, rank),
-            self._add_copies(copies, gpus(agent_of_copy), rank),
-            strict=True,
-        )
-        add_events(self._builder, tables)
-        self._add_calls(
-            calls, rank, LaunchedWork(*(np.concatenate(column) for column in zip(*parts, strict=True)))
-        )
+        of_kernels = self._add_kernels(kernels, gpus, rank)
+        of_copies = self._add_copies(copies, gpus(agent_of_copy), rank)
+        self._add_calls(calls, rank, joined_work(self._builder, of_kernels, of_copies))
         self._add_allocations(gpus)
         self._builder.report.add(
             "scratch-not-used",
@@ -160,15 +146,7 @@ class _Process:
 
     def _add_kernels(self, rows: TableRows, gpus: Any, rank: int | None) -> tuple[LaunchedWork, pd.DataFrame]:
         name = _coded(rows, "kernel_name").named("unknown kernel")
-        grid, block = (tuple(f"{kind}_size_{axis}" for axis in "xyz") for kind in ("grid", "workgroup"))
-        facts = {
-            "kind": "kernel",
-            # a grid is in work-items, not in blocks
-            "grid": sizes(rows, grid, block),
-            "block": sizes(rows, block),
-            "registers_per_thread": optional(rows.ints("vgpr_count")),
-            "shared_memory_bytes": optional(rows.ints("lds_block_size")),
-        }
+        facts = kernel_facts(rows, rows.ints("vgpr_count"), rows.ints("lds_block_size"))
         device = gpus(rows.ints("agent_id"))
         return self._add_work(rows, name, kernel_kinds(name), device, rank, facts)
 
@@ -237,7 +215,7 @@ def _marked_texts(rows: TableRows, column: str, part: str) -> Any:
 
 # CSV of rocprofv3, whose columns are read like rocpd's.
 
-_TEXTS: Final = frozenset({"kernel_name", "function", "domain", "direction", "operation", "agent_type"})
+_TEXTS: Final = frozenset(name for names in _TEXTS_OF.values() for name in names)
 _SKIPPED: Final = frozenset({"kind", "guid", "address", "counter_name", "counter_value"})
 _HEXADECIMAL: Final = re.compile(r"\s*(?:0[xX]0*)?([0-9a-fA-F]{1,16})\s*")
 
@@ -311,12 +289,7 @@ def _integers(column: Any) -> IntArray:
 
 
 def hexadecimal(column: Any) -> IntArray:
-    """Return numbers written like ``0x7ffb`` as signed ones; 0 for other texts.
-
-    >>> import pyarrow as pa
-    >>> hexadecimal(pa.array(["0x00007fFb", "", "0xq"])).tolist()
-    [32763, 0, 0]
-    """
+    """Return numbers written like ``0x7ffb`` as signed ones; 0 for other texts."""
     sound = (_HEXADECIMAL.fullmatch(text or "") for text in column.to_pylist())
     return np.array([int(match[1], 16) if match else 0 for match in sound], np.uint64).view(np.int64)
 

@@ -29,6 +29,8 @@ from ...trace.arrays import BoolArray, IntArray, positions
 from ...trace.builder import TraceBuilder
 from ...trace.strings import Coded
 from .work import (
+    BLOCK,
+    GRID,
     OPERATOR,
     LaunchedWork,
     add_allocations,
@@ -36,6 +38,8 @@ from .work import (
     add_events,
     add_work,
     copy_name,
+    joined_work,
+    kernel_facts,
     kernel_kinds,
     kind_of_region,
     thread_tracks,
@@ -176,7 +180,9 @@ def read_database(database: Database, builder: TraceBuilder) -> None:
     if "rocpd_op" in database.tables or "rocpd_api" in database.tables:
         read_rpd(database, builder)
     else:
-        processes = suffixes(set(database.tables))
+        names = set(database.tables)
+        endings = {name.removeprefix(p) for p in _PREFIXES for name in names if name.startswith(p)}
+        processes = sorted(suffix for suffix in endings if suffix == "" or suffix.startswith("_"))
         with_gpu = [suffix for suffix in processes if database.count(f"rocpd_kernel_dispatch{suffix}")]
         for suffix in sorted(processes, key=lambda suffix: _pid(database, suffix)):
             rank = with_gpu.index(suffix) if suffix in with_gpu and len(with_gpu) > 1 else None
@@ -240,7 +246,7 @@ class Rocpd:
         )
         of_calls = self._event(calls)
         names = self._names(calls.ints("name_id"))
-        work = self._add_work()
+        work = joined_work(self._builder, self._add_kernels(), self._add_copies())
         words = [kind_of_region(word) for word in of_calls.category.values]
         other = np.array([*words, OPERATOR], np.int64)[of_calls.category.codes]
         source = positions(of_calls.correlation, work.correlation)
@@ -288,15 +294,9 @@ class Rocpd:
             result = np.where(result < 0, np.append(np.array(numbers, np.int64), -1)[at], result)
         return np.maximum(result, 0)
 
-    def _add_work(self) -> LaunchedWork:
-        parts, tables = zip(self._add_kernels(), self._add_copies(), strict=True)
-        add_events(self._builder, tables)
-        return LaunchedWork(*(np.concatenate(column) for column in zip(*parts, strict=True)))
-
     def _add_kernels(self) -> tuple[LaunchedWork, pd.DataFrame]:
-        grid, block = (tuple(f"{kind}_size_{axis}" for axis in "xyz") for kind in ("grid", "workgroup"))
         columns = ("agent_id", "kernel_id", "queue_id", "stream_id", "start", "end", "event_id")
-        every = (*columns, "group_segment_size", *grid, *block)
+        every = (*columns, "group_segment_size", *GRID, *BLOCK)
         rows = self._rows("kernel_dispatch", dict.fromkeys(every, INTS))
         kinds: dict[str, Kind] = {"id": INTS, "arch_vgpr_count": INTS}
         kinds |= {"kernel_name": TEXTS, "display_name": TEXTS}
@@ -307,14 +307,8 @@ class Rocpd:
         values = [one or other.removesuffix(".kd") for one, other in zip(shown, mangled, strict=True)]
         name = Coded(at, values).named("unknown kernel")
         device = np.array([self._gpus.get(agent, 0) for agent in rows.ints("agent_id").tolist()], np.int64)
-        facts = {
-            "kind": "kernel",
-            # a grid is in work-items, not in blocks
-            "grid": sizes(rows, grid, block),
-            "block": sizes(rows, block),
-            "registers_per_thread": optional(np.append(symbols.ints("arch_vgpr_count"), -1)[at]),
-            "shared_memory_bytes": optional(rows.ints("group_segment_size")),
-        }
+        registers = np.append(symbols.ints("arch_vgpr_count"), -1)[at]
+        facts = kernel_facts(rows, registers, rows.ints("group_segment_size"))
         return self._add(rows, name, kernel_kinds(name), device, facts)
 
     def _add_copies(self) -> tuple[LaunchedWork, pd.DataFrame]:
@@ -343,9 +337,3 @@ class Rocpd:
         device = np.array([self._gpus.get(agent, -1) for agent in rows.ints("agent_id").tolist()], np.int64)
         frees = np.array([text.upper().startswith(("FREE", "RELEASE")) for text in kind], bool)
         add_allocations(self._builder, table, device, frees)
-
-
-def suffixes(names: set[str]) -> list[str]:
-    """Return the suffixes of the tables of each process."""
-    endings = {name.removeprefix(prefix) for prefix in _PREFIXES for name in names if name.startswith(prefix)}
-    return sorted(suffix for suffix in endings if suffix == "" or suffix.startswith("_"))

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pandas as pd
 
-from ...readers.codec.columns import MISSING, TableRows, marked, per_group, texts
+from ...readers.codec.columns import MISSING, TableRows, marked, optional, per_group, sizes, texts
 from ...readers.events import stream_tracks
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.builder import TraceBuilder
@@ -22,6 +22,8 @@ _LATEST_NS: Final = 1 << 61
 DEVICE_KINDS: Final = ("kernel", "collective", "memcpy", "memset")
 _WORDS: Final = {"HOST": "H", "DEVICE": "D"}
 _COPY: Final = re.compile(r"(?:MEMORY_COPY_)?(HOST|DEVICE)_TO_(HOST|DEVICE)")
+GRID: Final = ("grid_size_x", "grid_size_y", "grid_size_z")
+BLOCK: Final = ("workgroup_size_x", "workgroup_size_y", "workgroup_size_z")
 OPERATOR, _ANNOTATION, _COLLECTIVE = 3, 4, 5
 CALL_KINDS: Final = ("overhead", "launch", "sync", "operator", "annotation", "collective")
 
@@ -81,6 +83,25 @@ def add_work(
     return LaunchedWork(handle, correlation), pd.DataFrame({**table, "name": texts(name), **columns})
 
 
+def kernel_facts(rows: TableRows, registers: IntArray, shared_memory: IntArray) -> dict[str, Any]:
+    """Return the columns of `device_events` that only kernels have."""
+    return {
+        "kind": "kernel",
+        # a grid is in work-items, not in blocks
+        "grid": sizes(rows, GRID, BLOCK),
+        "block": sizes(rows, BLOCK),
+        "registers_per_thread": optional(registers),
+        "shared_memory_bytes": optional(shared_memory),
+    }
+
+
+def joined_work(builder: TraceBuilder, *parts: tuple[LaunchedWork, pd.DataFrame]) -> LaunchedWork:
+    """Put the rows of ``device_events`` into the builder, and return all work."""
+    works, tables = zip(*parts, strict=True)
+    add_events(builder, tables)
+    return LaunchedWork(*(np.concatenate(column) for column in zip(*works, strict=True)))
+
+
 def add_calls(
     builder: TraceBuilder,
     calls: TableRows,
@@ -136,10 +157,6 @@ def kind_of_region(category: str) -> int:
 
 
 def copy_name(text: str) -> str:
-    """Return Kineto's name for a copy.
-
-    >>> copy_name("MEMORY_COPY_HOST_TO_DEVICE"), copy_name("fill")
-    ('Memcpy HtoD', 'fill')
-    """
+    """Return Kineto's name for a copy."""
     match = _COPY.match(text)
     return f"Memcpy {_WORDS[match[1]]}to{_WORDS[match[2]]}" if match else text

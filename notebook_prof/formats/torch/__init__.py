@@ -12,11 +12,11 @@ from ...readers.codec.protobuf import WireError, fields, varint
 from ...trace.builder import TraceBuilder
 
 _KEYS: Final = (b"segments", b"device_traces", b"segment_type")
-_SPACE: Final = b" \t\r\n"
-_LEAST_TIME: Final = 10**12
-_MOST: Final = 2**53
-_CATEGORIES: Final = 8
-"""Number of kinds of memory in a timeline."""
+_TIMELINE: Final = re.compile(
+    rb"\[\s*\[\s*(?:(?:-1|\d{13,24})\s*,\s*[1-4]\s*,\s*-?\d{1,16}\s*,\s*[0-7]\s*\]"
+    rb"|\d{13,17}(?:\s*,\s*\d{13,17})*\s*(?:\]|(?:,\s*\d*)?\Z))"
+)
+"""The first event of a memory timeline (time, action, bytes, category), or the first times of its levels."""
 _LOG: Final = re.compile(rb'[VDIWEC]\d{4} \d\d:\d\d:\d\d\.\d+ (\d+) [^\]\n]*\] \{"')
 _TORCH: Final = (re.compile(rb'"schema"\s*:\s*"\d'), re.compile(rb'"nodes"\s*:\s*\['))
 _WORKLOAD: Final = re.compile(rb'"workload_graph"\s*:\s*\[')
@@ -46,7 +46,7 @@ class TorchMemoryReader(Reader):
         head = probe.head
         if head[:1] == b"\x80" and head[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05"):
             return any(key in head for key in _KEYS)
-        return _is_timeline(head)
+        return _TIMELINE.match(head.lstrip()[:400]) is not None
 
     def read(self, data: bytes, builder: TraceBuilder) -> None:
         """Fill the builder; see `read_snapshot` and `read_timeline`."""
@@ -59,23 +59,6 @@ class TorchMemoryReader(Reader):
             from .memory_timeline import read_timeline
 
             read_timeline(data, builder, self._device)
-
-
-def _is_timeline(head: bytes) -> bool:
-    """Return whether the text begins with lists of numbers, the first of which are times."""
-    start = head.lstrip(_SPACE)[:400]
-    if not start.startswith(b"[") or not start[1:].lstrip(_SPACE).startswith(b"["):
-        return False
-    first = start[1:].lstrip(_SPACE)[1:].partition(b"]")[0]
-    words = [word.strip(_SPACE) for word in first.split(b",")]
-    if b"]" not in start:
-        words = words[:-1]
-    if not words or not all(word.lstrip(b"-").isdigit() for word in words):
-        return False
-    numbers = [int(word) for word in words if len(word) < 25]
-    if len(numbers) == 4 and (numbers[0] == -1 or numbers[0] >= _LEAST_TIME) and numbers[1] in (1, 2, 3, 4):
-        return b"]" in start and abs(numbers[2]) < _MOST and 0 <= numbers[3] < _CATEGORIES
-    return all(_LEAST_TIME <= number < 10**17 for number in numbers)
 
 
 class TorchCompileReader(PiecesReader, FolderReader):

@@ -161,7 +161,7 @@ def compilation_row(read: Callable[[str], Any], file_of: Callable[[str], str] = 
         "dur": total,
         "id": str(read("compile_id") or ""),
         "function": resumed["function"] if resumed else name,
-        "file": _named(str(read("co_filename") or ""), file_of),
+        "file": file_of(file) if (file := str(read("co_filename") or "")) else "",
         "line": int(resumed["line"]) if resumed else _number(read("co_firstlineno")),
         "resumed": resumed is not None,
         "backward": backward,
@@ -173,7 +173,7 @@ def compilation_row(read: Callable[[str], Any], file_of: Callable[[str], str] = 
         "guards": _number(read("guard_count")),
         "cached": any(_number(read(hit)) for hit in hits),
         "guard": guard["guard"].strip()[:_MOST_CHARACTERS] if recompiled and guard else "",
-        "guard_file": _named(where[-1][0], file_of) if where else "",
+        "guard_file": file_of(where[-1][0]) if where else "",
         "guard_line": int(where[-1][1]) if where else 0,
         "restart": "; ".join(sorted(map(_first_sentence, read("restart_reasons") or ()))),
         "failure": _first_sentence(read("fail_reason") or ""),
@@ -191,10 +191,6 @@ def _ns(read: Callable[[str], Any], microseconds: str, seconds: str) -> int:
 
 def _number(value: Any) -> int:
     return int(value) if isinstance(value, int | float) else 0
-
-
-def _named(path: str, file_of: Callable[[str], str]) -> str:
-    return file_of(path) if path else ""
 
 
 def _first_sentence(text: object) -> str:

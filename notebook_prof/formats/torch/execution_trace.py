@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from ...errors import FormatError
 from ...readers.codec.protobuf import PADDING, Fields, WireError, text_column, varint
 from ...readers.codec.tolerant_json import decode_object
-from ...trace.arrays import BoolArray, IntArray, numbered
+from ...trace.arrays import BoolArray, IntArray, numbered, positions
 from ...trace.builder import TraceBuilder
 from ...trace.report import ImportReport
 from ...trace.strings import Coded
@@ -67,8 +67,8 @@ def add_graph(graph: Graph, builder: TraceBuilder) -> None:
     handles = builder.slices(ts=start, dur=dur, track=track, name=name, category=category)
     position = np.empty(len(order), np.int64)
     position[order] = np.arange(len(order))
-    at = np.searchsorted(node, graph.needs)
-    exists = (at < len(node)) & (node[np.minimum(at, len(node) - 1)] == graph.needs)
+    at = positions(node, graph.needs)
+    exists = at >= 0
     builder.flows("link", handles[at[exists]], handles[position[graph.waits[exists]]])
     effect = "dependencies on nodes that are not in the file have no arrow"
     builder.report.add("dependency-without-node", "info", int((~exists).sum()), effect=effect)

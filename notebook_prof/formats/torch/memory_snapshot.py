@@ -89,7 +89,13 @@ def read_snapshot(content: Any, builder: TraceBuilder) -> None:
         histories.append(events)
     if isinstance(content, dict):
         _annotations(content.get("external_annotations"), builder)
-        _report_host_memory(content, builder)
+        # PyTorch 2.14's records of pinned host memory
+        parts = [content.get("host_segments"), *_list(content.get("host_traces"))]
+        builder.report.add(
+            "host-memory-not-used", "loss", sum(len(_list(part)) for part in parts),
+            "host_segments, host_traces", "pinned memory of the host is left out; the devices' is complete",
+            "read them from the pickle",
+        )  # fmt: skip
         if isinstance(settings := content.get("allocator_settings"), dict):
             builder.metadata["allocator_settings"] = settings
     # `memory_blocks` has every block at the time of the snapshot, `memory_events` the history; `stack` in
@@ -141,7 +147,7 @@ def _blocks(segments: list[Any], stacks: SnapshotStacks, builder: TraceBuilder) 
         "requested_bytes": np.where(requested < 0, size, requested),
         "state": _texts(blocks, "state"),
         "stack": pd.array([key for key, _ in stacks_of_blocks], dtype="Int64"),
-        "label": _objects([label for _, label in stacks_of_blocks]),
+        "label": np.array([label for _, label in stacks_of_blocks], dtype=object),
     }
     table = pd.DataFrame(frame)
     table["stack"] = table["stack"].where(table["stack"] >= 0)
@@ -182,7 +188,7 @@ def _events(rows: list[Any], device: int, stacks: SnapshotStacks, builder: Trace
             "bytes": _ints(events, "size", 0),
             "stream": _ints(events, "stream", 0),
             "stack": pd.arrays.IntegerArray(stack, stack < 0),
-            "label": _objects([label for _, label in stacks_of_events]),
+            "label": np.array([label for _, label in stacks_of_events], dtype=object),
         }
     )
 
@@ -280,16 +286,6 @@ def _slices(
             builder.slices(ts=ts[rows], dur=dur, track=track, name=name, category=category, stack=stack[rows])
 
 
-def _report_host_memory(content: dict[Any, Any], builder: TraceBuilder) -> None:
-    """Count PyTorch 2.14's records of pinned host memory, which are not read."""
-    parts = [content.get("host_segments"), *_list(content.get("host_traces"))]
-    builder.report.add(
-        "host-memory-not-used", "loss", sum(len(_list(part)) for part in parts),
-        "host_segments, host_traces", "pinned memory of the host is left out; the devices' is complete",
-        "read them from the pickle",
-    )  # fmt: skip
-
-
 def _annotations(rows: Any, builder: TraceBuilder) -> None:
     """Put ranges of ``record_function`` that newer snapshots keep."""
     events = _dicts(_list(rows), "annotation", builder)
@@ -322,8 +318,4 @@ def _addresses(rows: list[dict[Any, Any]]) -> npt.NDArray[np.uint64]:
 
 
 def _texts(rows: list[dict[Any, Any]], key: str) -> npt.NDArray[Any]:
-    return _objects([str(row.get(key, "")) for row in rows])
-
-
-def _objects(values: list[str]) -> npt.NDArray[Any]:
-    return np.array(values, dtype=object)
+    return np.array([str(row.get(key, "")) for row in rows], dtype=object)
