@@ -17,7 +17,7 @@ from ...trace.strings import Coded
 from ..codec.columns import ValueInterner
 from ..codec.tolerant_json import UNDECODABLE
 from .columns import UNNAMED, KinetoColumns
-from .event_types import EXTRA, NO_ARGUMENTS, AllArguments, extra_of
+from .event_types import EXTRA, NO_ARGUMENTS, Arguments, extra_of
 
 LAUNCH_NUMBERS: Final = {
     "runtime": {
@@ -54,8 +54,8 @@ LAUNCH_NUMBERS: Final = {
 _KERNEL_TYPES: Final = ("kernel", "concurrent_kernel")
 _ON_LAUNCH: Final = ("grid", "block", "shared_memory")
 _CHUNK: Final = 4096
-_decoder: Final = msgspec.json.Decoder(AllArguments)
-_list_decoder: Final = msgspec.json.Decoder(list[AllArguments])
+_decoder: Final = msgspec.json.Decoder(Arguments)
+_list_decoder: Final = msgspec.json.Decoder(list[Arguments])
 _LAUNCH: Final = {
     "grid": "text",  # such as ``[40, 1, 1]``, and so is `block`
     "block": "text",
@@ -129,7 +129,7 @@ def activity_metadata(texts: Sequence[str]) -> ActivityMetadata:
     for start in range(0, len(texts), _CHUNK):
         part = ["{" + text + "}" for text in texts[start : start + _CHUNK]]
         try:
-            arguments: list[AllArguments] = _list_decoder.decode("[" + ",".join(part) + "]")
+            arguments: list[Arguments] = _list_decoder.decode("[" + ",".join(part) + "]")
         except UNDECODABLE:
             arguments = list(_one_by_one(part))
             unreadable += sum(one is NO_ARGUMENTS for one in arguments)
@@ -139,7 +139,7 @@ def activity_metadata(texts: Sequence[str]) -> ActivityMetadata:
     return ActivityMetadata(Coded(lookup[codes].astype(np.int64), list(values)[1:]), unreadable)
 
 
-def _one_by_one(texts: list[str]) -> Iterator[AllArguments]:
+def _one_by_one(texts: list[str]) -> Iterator[Arguments]:
     for text in texts:
         try:
             yield _decoder.decode(text)
