@@ -171,7 +171,7 @@ def write_native(trace: Trace, path: str | os.PathLike[str]) -> None:
     _check_target(target, is_zip)
     if is_zip:
         with atomic_file(target, private=True) as file, zipfile.ZipFile(file, "w") as archive:
-            _write(trace, archive.writestr)  # type: ignore[arg-type]  # it takes a memoryview, too
+            _write(trace, archive.writestr)
     else:
         with _atomic_folder(target) as folder:
             _write(trace, partial(_write_file, folder))

@@ -210,7 +210,7 @@ def _json_value(text: str) -> str:
 
 
 def _as_extra(members: Coded) -> Coded:
-    extra = activity_metadata(members.values).extra
+    extra, _ = activity_metadata(members.values)
     return Coded(np.append(extra.codes, -1)[members.codes], extra.values)
 
 

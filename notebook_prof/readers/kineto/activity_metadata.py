@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -114,16 +114,10 @@ def extra_text(values: Sequence[Any]) -> str:
     return msgspec.json.encode(present).decode() if present else ""
 
 
-class ActivityMetadata(NamedTuple):
-    """Result of `activity_metadata`."""
-
-    extra: Coded  # as `KinetoColumns.extra`
-    unreadable: int  # number of texts that could not be decoded; their code is -1
-
-
-def activity_metadata(texts: Sequence[str]) -> ActivityMetadata:
-    """Parse the metadata of activities in a live recording."""
-    # Each text is a JSON object without its braces, with the keys of Kineto's files.
+def activity_metadata(texts: Sequence[str]) -> tuple[Coded, int]:
+    """Parse the metadata of activities in a live recording into `KinetoColumns.extra`."""
+    # Each text is a JSON object without its braces, with the keys of Kineto's files. Also returned: how many
+    # could not be decoded; their code is -1.
     distinct, unreadable = ValueInterner(), 0
     codes = np.empty(len(texts), np.int64)
     for start in range(0, len(texts), _CHUNK):
@@ -136,7 +130,7 @@ def activity_metadata(texts: Sequence[str]) -> ActivityMetadata:
         codes[start : start + len(part)] = distinct.column(map(extra_of, arguments))
     values = ValueInterner({"": 0})
     lookup = values.column(map(extra_text, distinct)) - 1
-    return ActivityMetadata(Coded(lookup[codes].astype(np.int64), list(values)[1:]), unreadable)
+    return Coded(lookup[codes].astype(np.int64), list(values)[1:]), unreadable
 
 
 def _one_by_one(texts: list[str]) -> Iterator[Arguments]:
