@@ -210,11 +210,6 @@ class Comparison(ComparedTables):
             for side, at in zip((self._a, self._b), self._aligned, strict=True)
         )
 
-    @property
-    def several_runs(self) -> bool:
-        """Whether a side has more recordings than the one shown."""
-        return max(len(self._a.runs), len(self._b.runs)) > 1
-
     def median_steps(self, side: int) -> list[AlignedStep]:
         """Return the step nearest to the median of each full recording of a side, by run."""
         of = (self._a, self._b)[side]

@@ -13,12 +13,11 @@ from typing import ClassVar, Final
 from ..errors import FormatError, OptionError
 from ..trace.builder import TraceBuilder
 from ..trace.report import ImportReport
-from ..trace.trace import Trace
 from .codec.compression import decompress, first_bytes
 from .codec.sqlite import Database
 
 __all__ = [
-    "HEAD_BYTES", "DatabaseReader", "MarkedJsonReader", "MmapReader", "PiecesReader", "Probe", "Reader",
+    "HEAD_BYTES", "DatabaseReader", "MarkedJsonReader", "PiecesReader", "Probe", "Reader",
     "decompress", "pieces_of",
 ]  # fmt: skip
 
@@ -126,18 +125,6 @@ class PiecesReader(Reader):
     def read(self, data: bytes, builder: TraceBuilder) -> None:
         """Add everything in the file to `builder`; see `Reader.read`."""
         self.read_pieces(pieces_of(data), builder)
-
-
-class MmapReader(Reader):
-    """A reader that opens the path itself: it maps files into memory instead of building a new Trace."""
-
-    @abstractmethod
-    def holds(self, path: Path) -> bool:
-        """Return whether this file or folder has the format, judging by its content. Never raises."""
-
-    @abstractmethod
-    def open(self, path: Path, max_bytes: int | None = None) -> Trace:
-        """Open the recording; FormatError if it is damaged, of an unknown version or above `max_bytes`."""
 
 
 class DatabaseReader(Reader):

@@ -38,18 +38,13 @@ def argument_rows(
     return pd.DataFrame(columns)
 
 
-def argument_table(parts: Sequence[pd.DataFrame]) -> pd.DataFrame | None:
-    """Make the table ``event_arguments`` from rows of `argument_rows`. Text columns become categories."""
-    if not any(map(len, parts)):
-        return None
-    return pd.concat(parts, ignore_index=True).astype({"name": "category", "arguments": "category"})
-
-
 def add_arguments(builder: TraceBuilder, parts: Sequence[pd.DataFrame]) -> None:
-    """Add rows of `argument_rows` to the table ``event_arguments``."""
-    earlier = builder.metadata.get("tables", {}).get(NAME)
-    if (table := argument_table(parts if earlier is None else [earlier, *parts])) is not None:
-        builder.metadata.setdefault("tables", {})[NAME] = table
+    """Add rows of `argument_rows` to the table ``event_arguments``. Text columns become categories."""
+    if not any(map(len, parts)):
+        return
+    tables = builder.metadata.setdefault("tables", {})
+    table = pd.concat([*([tables[NAME]] if NAME in tables else ()), *parts], ignore_index=True)
+    tables[NAME] = table.astype({"name": "category", "arguments": "category"})
 
 
 def match(track: IntArray, name: IntArray, ts: IntArray, opens: npt.NDArray[np.bool_]) -> Pairs:

@@ -18,10 +18,12 @@ from ..errors import FormatError, OptionError, nearest
 from ..trace.builder import TraceBuilder
 from ..trace.report import ImportReport
 from ..trace.trace import Trace
-from .base import HEAD_BYTES, DatabaseReader, Folder, FolderReader, MmapReader, PiecesReader, Probe, Reader
+from .base import HEAD_BYTES, DatabaseReader, Folder, FolderReader, PiecesReader, Probe, Reader
 from .codec.compression import Pieces
 from .codec.sqlite import MAGIC, opened
 from .codec.stream import ReadingProgress, in_pieces
+from .native import NativeReader
+from .native.storage import is_ours
 
 _KEY: Final = re.compile(rb'"([^"\\\n]{1,40})"\s*:')
 _UTF_16: Final = "text in UTF-16 or UTF-32; save it as UTF-8"
@@ -183,9 +185,10 @@ def _read(
         raise OptionError(f"{str(path)!r} is not a path: it contains a null character")
     if path.exists() and not (path.is_file() or path.is_dir()):
         raise FormatError(f"{path.name}: it is a pipe or a device; copy its content to a file first")
-    if (opener := _opener(path, name)) is not None:
-        opener.configured(**options)
-        return opener.open(path, max_bytes)
+    if path.exists() and (name == NativeReader.name or (name is None and is_ours(path))):
+        native = NativeReader()
+        native.configured(**options)
+        return native.open(path, max_bytes)
     report = ImportReport()
     if path.is_dir():
         return _read_folder(Folder(path, report, max_bytes), report, name, options)
@@ -194,16 +197,6 @@ def _read(
             return _read_pieces(path, pieces, report, name, options)
     except FormatError as error:
         raise FormatError(f"{path.name}: {error}") from error
-
-
-def _opener(path: Path, name: str | None) -> MmapReader | None:
-    """Return the `MmapReader` that can open this path, if any."""
-    for reader in readers():
-        if not isinstance(reader, MmapReader) or not path.exists():
-            continue
-        if name == reader.name or (name is None and reader.holds(path)):
-            return reader
-    return None
 
 
 def _read_pieces(

@@ -1,7 +1,7 @@
 """The columnar model of a recording: schema, Trace, builder, nesting, intervals and report."""
 
 from .builder import TraceBuilder
-from .clocks import Clock, ClockPair
+from .clocks import Clock
 from .intervals import Intervals, Window, add, clip, complement, contains, length, overlap, subtract, union
 from .nesting import Nesting, inherit, nest
 from .report import ImportReport, Statement
@@ -12,7 +12,7 @@ from .trace import Trace
 
 __all__ = [
     "ALLOCATIONS", "CATEGORIES", "COUNTERS", "DEVICE_CATEGORIES", "FLOWS", "PHASES", "SLICES", "STACKS",
-    "STEPS", "TABLES", "TRACKS", "Clock", "ClockPair", "Coded", "Column", "ImportReport", "Intervals",
+    "STEPS", "TABLES", "TRACKS", "Clock", "Coded", "Column", "ImportReport", "Intervals",
     "Nesting", "Statement", "Table", "Trace", "TraceBuilder", "Window", "add", "clip", "complement",
     "contains", "inherit", "length", "nest", "overlap", "subtract", "union",
 ]  # fmt: skip

@@ -13,8 +13,7 @@ from ..errors import OptionError, nearest
 from .arrays import IntArray
 from .intervals import as_ints
 from .nesting import pair
-from .report import ImportReport
-from .sealing import SealedParts, seal
+from .sealing import Collected, seal
 from .strings import UNNAMED, Coded, Interner
 from .taxonomy import CATEGORIES, FLOW_KINDS, PHASES, STEP_SOURCES, TRACK_KINDS
 from .trace import Trace
@@ -55,29 +54,23 @@ class TraceBuilder:
     """
 
     def __init__(self, *, metadata: Mapping[str, Any] | None = None) -> None:
-        self.metadata: dict[str, Any] = dict(metadata or {})
-        self.report = ImportReport()
-        self._interners = {
+        interners = {
             name: Interner(_FIXED.get(name, ()), UNNAMED if name == "name" else None) for name in _TEXTS
         }
-        self._tracks: list[dict[str, Any]] = []
+        self._parts = Collected(dict(metadata or {}), interners)
+        self.metadata, self.report = self._parts.metadata, self._parts.report
         self._track_keys: dict[tuple[Any, ...], int] = {}
-        self._columns: dict[str, list[npt.NDArray[Any]]] = {}
         self._count = 0
         self._marks: list[tuple[npt.NDArray[Any], ...]] = []
-        self._counters: list[tuple[IntArray, IntArray, npt.NDArray[np.float64]]] = []
-        self._flows: list[tuple[str, IntArray, IntArray]] = []
-        self._steps: list[tuple[IntArray, IntArray, IntArray, IntArray, str]] = []
-        self._allocations: list[dict[str, IntArray]] = []
-        self._frames: dict[tuple[int, str, str, int], int] = {}
-        self._other_tables: dict[str, tuple[pd.DataFrame, tuple[str, ...]]] = {}
         self._sealed = False
         self.window: tuple[int, int] | None = None
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing with a time was added: no slice, counter value, step or allocation."""
-        return not (self._count or self._marks or self._counters or self._steps or self._allocations)
+        return not (
+            self._count or self._marks or self._parts.counters or self._parts.steps or self._parts.allocations
+        )
 
     def track(
         self,
@@ -107,12 +100,12 @@ class TraceBuilder:
         by_name = kind in ("counter", "memory") or all(part is None for part in ids[1:4])
         key = (kind, ids, name if by_name else None)
         if (existing := self._track_keys.get(key)) is not None:
-            if name and not self._tracks[existing]["name"]:
-                self._tracks[existing]["name"] = name
+            if name and not self._parts.tracks[existing]["name"]:
+                self._parts.tracks[existing]["name"] = name
             return existing
-        self._track_keys[key] = number = len(self._tracks)
+        self._track_keys[key] = number = len(self._parts.tracks)
         row = dict(zip(("pid", "tid", "device", "stream", "rank"), ids, strict=True))
-        self._tracks.append({"track": number, "name": name, "kind": kind, "unit": unit, **row})
+        self._parts.tracks.append({"track": number, "name": name, "kind": kind, "unit": unit, **row})
         return number
 
     def slices(
@@ -181,7 +174,7 @@ class TraceBuilder:
             **{key: _column(-1 if value is None else value, n, np.int64) for key, value in numbers.items()},
         }
         for key, column in ready.items():
-            self._columns.setdefault(key, []).append(column)
+            self._parts.columns.setdefault(key, []).append(column)
         handles = np.arange(self._count, self._count + n, dtype=np.int64)
         self._count += n
         return handles
@@ -195,14 +188,17 @@ class TraceBuilder:
             Absolute ns, as passed in.
         name, category : Coded
         """
-        rows_of_part = [np.flatnonzero(part == track) for part in self._columns.get("track", ())]
+        rows_of_part = [np.flatnonzero(part == track) for part in self._parts.columns.get("track", ())]
 
         def column(key: str) -> npt.NDArray[Any]:
-            parts = [part[rows] for part, rows in zip(self._columns.get(key, ()), rows_of_part, strict=True)]
+            parts = [
+                part[rows] for part, rows in zip(self._parts.columns.get(key, ()), rows_of_part, strict=True)
+            ]
             return np.concatenate([np.empty(0, np.int64), *parts])
 
         name, category = (
-            Coded(column(key).astype(np.int32), self._interners[key].values) for key in ("name", "category")
+            Coded(column(key).astype(np.int32), self._parts.interners[key].values)
+            for key in ("name", "category")
         )
         return column("ts"), column("dur"), name, category
 
@@ -218,18 +214,18 @@ class TraceBuilder:
         """Add values of counters: track keys (one or a column), times in ns, and numbers."""
         times = np.atleast_1d(as_ints(ts))
         values = np.atleast_1d(np.asarray(value, dtype=np.float64))
-        self._counters.append((_column(track, len(times), np.int64), times, values))
+        self._parts.counters.append((_column(track, len(times), np.int64), times, values))
 
     def flows(self, kind: str, src: Any, dst: Any) -> None:
         """Link slices, given by their handles. `kind` is one of `FLOW_KINDS`, such as ``launch``."""
         _check("kind of flow", kind, FLOW_KINDS)
-        self._flows.append((kind, np.atleast_1d(as_ints(src)), np.atleast_1d(as_ints(dst))))
+        self._parts.flows.append((kind, np.atleast_1d(as_ints(src)), np.atleast_1d(as_ints(dst))))
 
     def steps(self, step: Any, ts: Any, dur: Any, source: str, *, loop: Any = 0) -> None:
         """Add steps: their numbers, absolute starts and durations in ns, source and loop."""
         _check("source of steps", source, STEP_SOURCES)
         number, begins, durs = (np.atleast_1d(as_ints(part)) for part in (step, ts, dur))
-        self._steps.append((number, begins, durs, _column(loop, len(number), np.int64), source))
+        self._parts.steps.append((number, begins, durs, _column(loop, len(number), np.int64), source))
         if source == "file":
             self.metadata.setdefault("steps_source", source)
 
@@ -246,7 +242,7 @@ class TraceBuilder:
         numbers |= {"reserved": reserved, "track": track}
         rows: dict[str, Any] = {key: _column(value, n, np.int64) for key, value in numbers.items()}
         rows["addr"] = np.broadcast_to(np.asarray(addr).astype(np.uint64), n)
-        self._allocations.append({"ts": times, **rows})
+        self._parts.allocations.append({"ts": times, **rows})
 
     def table(self, name: str, frame: pd.DataFrame, *, times: Sequence[str] = ("ts",)) -> None:
         """Add a separate table, which becomes ``trace.metadata["tables"][name]``.
@@ -279,7 +275,7 @@ class TraceBuilder:
             if column not in ready or (len(ready) and ready[column].dtype.kind not in "iu"):
                 raise OptionError(f"table {name!r} has no column {column!r} of whole nanoseconds")
         ready = ready.assign(**{column: as_ints(ready[column]) for column in times})
-        self._other_tables[name] = ready, tuple(times)
+        self._parts.other_tables[name] = ready, tuple(times)
 
     def stack(self, frames: Sequence[tuple[str, str, int]], *, above: int = -1) -> int:
         """Return the key of a call stack, root first; -1 without frames. A frame is (function, file, line).
@@ -288,7 +284,7 @@ class TraceBuilder:
         """
         leaf = above
         for name, file, line in frames:
-            leaf = self._frames.setdefault((leaf, name, file, line), len(self._frames))
+            leaf = self._parts.frames.setdefault((leaf, name, file, line), len(self._parts.frames))
         return leaf
 
     def seal(self, *, window: tuple[int, int] | None = None, start: int | None = None) -> Trace:
@@ -312,29 +308,10 @@ class TraceBuilder:
             raise OptionError("this TraceBuilder is sealed already: make a new one for another Trace")
         self._sealed = True
         self._close_marks()
-        return seal(
-            SealedParts(
-                columns={
-                    key: np.concatenate(parts) if len(parts) > 1 else parts[0]
-                    for key, parts in self._columns.items()
-                },
-                interners=self._interners,
-                tracks=self._tracks,
-                counters=self._counters,
-                flows=self._flows,
-                steps=self._steps,
-                allocations=self._allocations,
-                frames=list(self._frames),
-                other_tables=self._other_tables,
-                metadata=self.metadata,
-                report=self.report,
-            ),
-            window if window is not None else self.window,
-            start,
-        )
+        return seal(self._parts, window if window is not None else self.window, start)
 
     def _text(self, key: str, value: Any, n: int) -> npt.NDArray[np.int32]:
-        interner = self._interners[key]
+        interner = self._parts.interners[key]
         codes = interner.codes(value, n)
         if key in _FIXED and len(values := interner.values) > len(words := _FIXED[key]):
             unknown = values[len(words)]
@@ -354,9 +331,11 @@ class TraceBuilder:
             return
         track, ts, opens, name, category = (np.concatenate(parts) for parts in zip(*self._marks, strict=True))
         pairs = pair(track, ts, opens)
-        end_of_trace = int(max(ts.max(), *(int(c.max()) for c in self._columns.get("ts", []) if len(c)), 0))
+        end_of_trace = int(
+            max(ts.max(), *(int(c.max()) for c in self._parts.columns.get("ts", []) if len(c)), 0)
+        )
         begin, dur = pairs.spans(ts, end_of_trace)
-        names, categories = (self._interners[key].values for key in ("name", "category"))
+        names, categories = (self._parts.interners[key].values for key in ("name", "category"))
         word, kind = Coded(name[begin], names), Coded(category[begin], categories)
         self.slices(ts=ts[begin], dur=dur, track=track[begin], name=word, category=kind)
         add, until = self.report.add_where, "kept until the end of the trace"

@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from .arrays import BoolArray, IntArray
 from .intervals import as_ints
@@ -49,7 +48,7 @@ def pair(track: IntArray, ts: IntArray, is_begin: npt.NDArray[np.bool_]) -> Pair
     if n == 0:
         return Pairs(*(np.empty(0, np.int64) for _ in range(4)))
     order = np.argsort(ts, kind="stable")
-    order = order[np.argsort(_ranks(track)[order], kind="stable")]
+    order = order[np.argsort(track[order], kind="stable")]
     tracks, begins = track[order], is_begin[order]
     change = np.where(begins, 1, -1)
     total = np.cumsum(change)
@@ -65,7 +64,7 @@ def pair(track: IntArray, ts: IntArray, is_begin: npt.NDArray[np.bool_]) -> Pair
     level = total - lowest + np.where(begins, 0, 1)
     kept = np.flatnonzero(~unopened)
     key = group * (int(level.max()) + 1) + level
-    kept = kept[np.argsort(_narrow(key[kept]), kind="stable")]
+    kept = kept[np.argsort(key[kept], kind="stable")]
     opens = begins[kept]
     same = (tracks[kept][1:] == tracks[kept][:-1]) & (level[kept][1:] == level[kept][:-1])
     matched = np.flatnonzero(opens[:-1] & ~opens[1:] & same)
@@ -78,21 +77,7 @@ def pair(track: IntArray, ts: IntArray, is_begin: npt.NDArray[np.bool_]) -> Pair
     return Pairs(order[begin], order[end], order[unclosed], order[np.flatnonzero(unopened)])
 
 
-def _ranks(track: IntArray) -> IntArray | npt.NDArray[np.uint16]:
-    """Return the position of each track among the sorted distinct tracks."""
-    codes, tracks = pd.factorize(track)
-    ranks = np.empty(len(tracks), np.int64)
-    ranks[np.argsort(tracks)] = np.arange(len(tracks))
-    return np.asarray(_narrow(ranks)[codes])
-
-
-def _narrow(key: IntArray) -> IntArray | npt.NDArray[np.uint16]:
-    """Return keys as 16-bit numbers if they fit, since NumPy sorts these in one pass per byte."""
-    return key.astype(np.uint16) if int(key.max(initial=0)) < 1 << 16 else key
-
-
 MAX_DEPTH = np.iinfo(np.int16).max
-_FEW_TRACKS = 1 << 15
 
 
 class Nesting(NamedTuple):
@@ -117,18 +102,15 @@ def nest(
     n = len(starts)
     if n == 0:
         return Nesting(np.empty(0, np.int16), np.empty(0, np.int64), np.empty(0, np.int64))
-    order = _order(tracks, starts, durs)
-    if order is not None:
-        tracks, starts, durs = tracks[order], starts[order], durs[order]
-    ends = starts + durs
+    order = order_by_start(starts, durs)
+    order = order[np.argsort(tracks[order], kind="stable")]
+    tracks, starts = tracks[order], starts[order]
+    ends = starts + durs[order]
     parent = parents(tracks, starts, ends)
     if frame is not None and annotation is not None and frame.any() and annotation.any():
-        sorted_ = slice(None) if order is None else order
-        ends = _leave_frames(parent, starts, ends, frame[sorted_], annotation[sorted_])
+        ends = _leave_frames(parent, starts, ends, frame[order], annotation[order])
     depth = np.minimum(depths(parent), MAX_DEPTH).astype(np.int16)
     self_ns = _self_times(starts, ends, parent, depth)
-    if order is None:
-        return Nesting(depth, parent, self_ns)
     out = Nesting(np.empty(n, np.int16), np.empty(n, np.int64), np.empty(n, np.int64))
     out.depth[order] = depth
     out.parent[order] = np.where(parent >= 0, order[np.maximum(parent, 0)], -1)
@@ -178,26 +160,6 @@ def climb(parent: npt.ArrayLike, rows: npt.ArrayLike, passed: npt.NDArray[np.boo
         out[todo] = above
         todo = todo[passed[above]]
     return out
-
-
-def _order(tracks: npt.NDArray[np.integer[Any]], starts: IntArray, durs: IntArray) -> IntArray | None:
-    """Return the rows sorted by track, then by start, then longest first; None if they already are."""
-    same = tracks[1:] == tracks[:-1]
-    tie = same & (starts[1:] == starts[:-1])
-    unsorted = (
-        (tracks[1:] < tracks[:-1]) | (same & (starts[1:] < starts[:-1])) | (tie & (durs[1:] > durs[:-1]))
-    )
-    if not unsorted.any():
-        return None
-    order = order_by_start(starts, durs)
-    return order[_by_track(tracks[order])]
-
-
-def _by_track(tracks: npt.NDArray[np.integer[Any]]) -> IntArray:
-    first = tracks.min(initial=0)
-    if tracks.max(initial=0) - first < _FEW_TRACKS:  # NumPy uses a radix sort for 16 bits
-        return np.argsort((tracks - first).astype(np.int16), kind="stable")
-    return np.argsort(tracks, kind="stable")
 
 
 def parents(tracks: npt.NDArray[np.integer[Any]], starts: IntArray, ends: IntArray) -> IntArray:
@@ -259,7 +221,7 @@ def crossing_frames(
     # annotations.
     depth, parent = nesting
     rows = np.flatnonzero(annotation)
-    order = _by_track(track)
+    order = np.argsort(track, kind="stable")
     position = np.empty_like(order)
     position[order] = np.arange(len(order))
     before = np.where(position[rows] > 0, order[position[rows] - 1], -1)

@@ -209,11 +209,9 @@ class ImportReport:
         else:
             self.add("broken-row", "loss", int(wrong), example, effect, advice)
 
-    def truncated(
-        self, example: str, effect: str = "what follows is missing", advice: str = "", count: int = 1
-    ) -> None:
+    def truncated(self, example: str, effect: str = "what follows is missing", advice: str = "") -> None:
         """Note that a file ends before its content does (``truncated-file``)."""
-        self.add("truncated-file", "loss", count, example, effect, advice)
+        self.add("truncated-file", "loss", 1, example, effect, advice)
 
     def extend(self, other: ImportReport) -> None:
         """Add the counts of `other`."""

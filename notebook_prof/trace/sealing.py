@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -27,26 +27,27 @@ LONGEST_TEXT: Final = 2**20
 
 
 @dataclass(slots=True)
-class SealedParts:
-    """The collected columns of a TraceBuilder, in absolute nanoseconds."""
+class Collected:
+    """What a TraceBuilder collects, in absolute nanoseconds."""
 
-    columns: Columns
-    interners: dict[str, Interner]
-    tracks: list[dict[str, Any]]
-    counters: list[tuple[IntArray, IntArray, npt.NDArray[np.float64]]]
-    flows: list[tuple[str, IntArray, IntArray]]
-    steps: list[tuple[IntArray, IntArray, IntArray, IntArray, str]]
-    allocations: list[dict[str, IntArray]]
-    frames: list[tuple[int, str, str, int]]
-    other_tables: dict[str, tuple[pd.DataFrame, tuple[str, ...]]]
     metadata: dict[str, Any]
-    report: ImportReport
+    interners: dict[str, Interner]
+    report: ImportReport = field(default_factory=ImportReport)
+    columns: dict[str, list[npt.NDArray[Any]]] = field(default_factory=dict)
+    tracks: list[dict[str, Any]] = field(default_factory=list)
+    counters: list[tuple[IntArray, IntArray, npt.NDArray[np.float64]]] = field(default_factory=list)
+    flows: list[tuple[str, IntArray, IntArray]] = field(default_factory=list)
+    steps: list[tuple[IntArray, IntArray, IntArray, IntArray, str]] = field(default_factory=list)
+    allocations: list[dict[str, IntArray]] = field(default_factory=list)
+    frames: dict[tuple[int, str, str, int], int] = field(default_factory=dict)
+    other_tables: dict[str, tuple[pd.DataFrame, tuple[str, ...]]] = field(default_factory=dict)
 
 
-def seal(parts: SealedParts, window: tuple[int, int] | None, start: int | None = None) -> Trace:
+def seal(parts: Collected, window: tuple[int, int] | None, start: int | None = None) -> Trace:
     """Make a Trace. See `TraceBuilder.seal`."""
     names = ("ts", "dur", "track", *parts.interners, "step", "correlation", "device", "stream", "stack")
-    columns = {name: parts.columns.get(name, np.empty(0, np.int64)) for name in names}
+    columns = {name: _joined(parts.columns.get(name, [])) for name in names}
+    row_of = np.full(len(columns["ts"]), -1, np.int64)
     handles = np.arange(len(columns["ts"]))
     if window is not None:
         columns, handles = _cut(columns, window, parts.report)
@@ -72,7 +73,6 @@ def seal(parts: SealedParts, window: tuple[int, int] | None, start: int | None =
     checkpoint()
     order = order_by_start(columns["ts"], columns["dur"])
     columns = {name: column[order] for name, column in columns.items()}
-    row_of = np.full(len(parts.columns.get("ts", ())), -1, np.int64)
     row_of[handles[order]] = np.arange(len(order))
     checkpoint()
     flows = _flows(parts, row_of)
@@ -96,7 +96,7 @@ def seal(parts: SealedParts, window: tuple[int, int] | None, start: int | None =
         "flows": schema.FLOWS.frame(
             {"kind": _words(flows["kind"], FLOW_KINDS), "src": flows["src"], "dst": flows["dst"]}
         ),
-        "stacks": _stack_frame(parts.frames),
+        "stacks": _stack_frame(list(parts.frames)),
         "steps": schema.STEPS.frame({**steps, "source": _words(steps["source"], STEP_SOURCES)}),
         "allocations": schema.ALLOCATIONS.frame({**allocations, "slice": optional(home)}),
     }
@@ -122,14 +122,14 @@ def _cut(columns: Columns, window: tuple[int, int], report: ImportReport) -> tup
     return columns, kept
 
 
-def _account(parts: SealedParts) -> Columns:
+def _account(parts: Collected) -> Columns:
     """Return the window of the recorded cell, which becomes that of the trace."""
     frame, times = parts.other_tables.get("account", (pd.DataFrame(), ()))
     names = ("ts", "dur") if "ts" in times and "dur" in frame else ()
     return {name: as_ints(frame[name]) if names else np.empty(0, np.int64) for name in ("ts", "dur")}
 
 
-def _other_tables(parts: SealedParts, origin: int) -> dict[str, Any]:
+def _other_tables(parts: Collected, origin: int) -> dict[str, Any]:
     """Return the tables outside the schema, and the names of their time columns."""
     if not parts.other_tables:
         return {}
@@ -199,7 +199,7 @@ def _parent_at_middle(parent: IntArray, columns: Columns) -> IntArray:
     return up
 
 
-def _lines(columns: Columns, parent: IntArray, flows: Columns, parts: SealedParts) -> Coded:
+def _lines(columns: Columns, parent: IntArray, flows: Columns, parts: Collected) -> Coded:
     launch = flows["kind"] == FLOW_KINDS.index("launch")
     slices = Nested(
         as_ints(columns["name"]),
@@ -226,7 +226,7 @@ def step_at(ts: IntArray, steps: Columns) -> IntArray:
     return np.asarray(np.where(inside, steps["step"][order][np.maximum(i, 0)], -1), dtype=np.int64)
 
 
-def _flows(parts: SealedParts, row_of: IntArray) -> Columns:
+def _flows(parts: Collected, row_of: IntArray) -> Columns:
     table = {
         "kind": _joined([np.full(len(src), FLOW_KINDS.index(kind)) for kind, src, _ in parts.flows]),
         "src": _joined([row_of[src] for _, src, _ in parts.flows]),
@@ -237,7 +237,7 @@ def _flows(parts: SealedParts, row_of: IntArray) -> Columns:
     return {name: column[kept] for name, column in table.items()}
 
 
-def _steps(parts: SealedParts) -> Columns:
+def _steps(parts: Collected) -> Columns:
     names = ("step", "ts", "dur", "loop")
     table = {name: _joined([np.asarray(rows[i]) for rows in parts.steps]) for i, name in enumerate(names)}
     table["source"] = _joined([np.full(len(rows[0]), STEP_SOURCES.index(rows[4])) for rows in parts.steps])
@@ -245,7 +245,7 @@ def _steps(parts: SealedParts) -> Columns:
     return {name: column[order] for name, column in table.items()}
 
 
-def _counters(parts: SealedParts, window: tuple[int, int] | None) -> Columns:
+def _counters(parts: Collected, window: tuple[int, int] | None) -> Columns:
     table: Columns = {"track": _joined([rows[0] for rows in parts.counters])}
     table["ts"] = _joined([rows[1] for rows in parts.counters])
     table["value"] = np.concatenate([np.empty(0), *(rows[2] for rows in parts.counters)])
@@ -272,7 +272,7 @@ def _until(counters: Columns, end: int) -> Columns:
     return {**kept, "ts": np.minimum(kept["ts"], end)}
 
 
-def _allocations(parts: SealedParts, window: tuple[int, int] | None) -> Columns:
+def _allocations(parts: Collected, window: tuple[int, int] | None) -> Columns:
     names = ("ts", "addr", "bytes", "device", "allocated", "reserved", "track")
     table = {name: _joined([rows[name] for rows in parts.allocations]) for name in names}
     return _sorted_inside(table, ("ts",), window)

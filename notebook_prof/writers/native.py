@@ -8,18 +8,18 @@ import secrets
 import shutil
 import zipfile
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Any, Final, cast
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 
-from ..atomic_files import PRIVATE, cannot_write
-from ..errors import OptionError, WriteError
+from ..atomic_files import atomic_file, cannot_write
+from ..errors import OptionError
 from ..trace.arrays import FIRST, FORMAT, LAST, SCHEMA, TABLE_SUFFIX
 from ..trace.report import ImportReport
 from ..trace.schema import TABLES
@@ -103,139 +103,41 @@ def _text(column: pd.Series[Any]) -> Any:
     return array if isinstance(array, pa.Array) else None
 
 
-# A folder or a zip of files that appears only when it is complete.
+@contextmanager
+def _atomic_folder(target: Path) -> Iterator[Path]:
+    """Make a folder under a temporary name, which replaces `target` when the block ends without an error."""
+    # Leftovers of a killed process lack their last file and are recognised by that.
+    part = target.with_name(f".{target.name}.{secrets.token_hex(6)}.part")
+    try:
+        part.mkdir(mode=0o700)
+        yield part
+        _replace(part, target)
+    except OSError as error:
+        raise cannot_write(target, error) from error
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
 
 
-class Container:
-    """Files written under a temporary name beside `path`, which they replace when all are written."""
-
-    # An interrupted write leaves an existing recording unchanged. Leftovers of a killed process lack their
-    # last file and are recognised by that. OptionError if anything but a recording is at `path`.
-    def __init__(self, path: Path) -> None:
-        self._target = path
-        self._zip = path.name.endswith(".zip")
-        self._part = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
-        self._archive: zipfile.ZipFile | None = None
-        self._raw_zip: IO[bytes] | None = None
-        self.files: dict[str, dict[str, int]] = {}
-        _check_target(path, self._zip)
-
-    def __enter__(self) -> Container:
-        try:
-            if self._zip:
-                # created exclusively, so that no existing link is followed
-                number = os.open(self._part, os.O_RDWR | os.O_CREAT | os.O_EXCL, PRIVATE)
-                self._raw_zip = os.fdopen(number, "w+b")
-                self._archive = zipfile.ZipFile(self._raw_zip, "w", zipfile.ZIP_STORED)
-            else:
-                self._part.mkdir(mode=0o700)
-            self.put(FIRST, {"format": FORMAT, "schema": SCHEMA})
-        except OSError as error:
-            self._leave()
-            raise cannot_write(self._target, error) from error
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trail: TracebackType | None
-    ) -> None:
-        complete = kind is None and LAST in self.files
-        try:
-            if self._archive is not None and complete:
-                self._archive.close()
-                assert self._raw_zip is not None
-                self._raw_zip.flush()
-                os.fsync(self._raw_zip.fileno())
-            if complete:
-                self._replace()
-        except OSError as failure:
-            raise cannot_write(self._target, failure) from failure
-        finally:
-            self._leave()
-        if isinstance(error, OSError) and not isinstance(error, WriteError):
-            raise cannot_write(self._target, error) from error
-
-    def _leave(self) -> None:
-        """Close and remove incomplete files."""
-        raw, self._raw_zip = self._raw_zip, None
-        if self._archive is not None:
-            self._archive.fp = None  # it would write its end, again to a disk that may be full
-        if raw is not None:
-            with suppress(OSError):
-                raw.close()
-        _remove(self._part)
-
-    def put(self, name: str, content: dict[str, Any]) -> None:
-        """Write a file of JSON."""
-        with self.open(name) as file:
-            file.write(json.dumps(content, allow_nan=False).encode("ascii"))
-
-    @contextmanager
-    def open(self, name: str) -> Iterator[IO[bytes]]:
-        """Write a file; its size and checksum are in `files` afterwards."""
-        with self._open_member(name) as raw:
-            counted = _Counted(raw)
-            yield cast("IO[bytes]", counted)
-        self.files[name] = {"bytes": counted.size, "crc32": counted.crc32}
-
-    @contextmanager
-    def _open_member(self, name: str) -> Iterator[IO[bytes]]:
-        if self._archive is not None:
-            with self._archive.open(name, "w", force_zip64=True) as member:
-                yield member
-            return
-        with (self._part / name).open("wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-
-    def _replace(self) -> None:
-        if self._zip or not self._target.exists():
-            os.replace(self._part, self._target)
-            return
-        # a folder cannot be replaced atomically
-        old = self._part.with_suffix(".old")
-        os.replace(self._target, old)
-        try:
-            os.replace(self._part, self._target)
-        except BaseException:
-            os.replace(old, self._target)
-            raise
-        _remove(old)
+def _replace(part: Path, target: Path) -> None:
+    if not target.exists():
+        os.replace(part, target)
+        return
+    # a folder cannot be replaced atomically
+    old = part.with_suffix(".old")
+    os.replace(target, old)
+    try:
+        os.replace(part, target)
+    except BaseException:
+        os.replace(old, target)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
 
 
-class _Counted:
-    """The stream for pyarrow and json: passes everything on and counts it."""
-
-    closed = False
-
-    def __init__(self, raw: IO[bytes]) -> None:
-        self._open_member = raw
-        self.size = self.crc32 = 0
-
-    def write(self, data: Any) -> int:
-        view = memoryview(data).cast("B")
-        self.size += len(view)
-        self.crc32 = zlib.crc32(view, self.crc32)
-        self._open_member.write(view)
-        return len(view)
-
-    def tell(self) -> int:
-        return self.size
-
-    def flush(self) -> None:
-        self._open_member.flush()
-
-    def close(self) -> None:
-        """Leave the file open for its owner."""
-
-    def readable(self) -> bool:
-        return False
-
-    def writable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return False
+def _write_file(folder: Path, name: str, content: memoryview) -> None:
+    with (folder / name).open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _check_target(path: Path, is_zip: bool) -> None:
@@ -254,13 +156,6 @@ def _check_target(path: Path, is_zip: bool) -> None:
         )
 
 
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
-
-
 _DICTIONARY_BYTES: Final = 1 << 30
 
 
@@ -271,36 +166,53 @@ def write_native(trace: Trace, path: str | os.PathLike[str]) -> None:
     # size and checksum of every other file. Columns are compressed with LZ4. Metadata that is neither a
     # number, text, a container, an array nor a table is kept as text, and the reopened report says so
     # (``metadata-as-text``).
-    with Container(Path(path)) as container:
-        frames = _FrameWriter(container)
-        values = ValueEncoder(frames.extra)
-        frames.values = values
-        # one shallow copy of each table: the trace itself does not change
-        tables = {table.name: getattr(trace, table.name) for table in TABLES}
-        for name, frame in tables.items():
-            frames.put(name, frame)
-        metadata = values.encode(dict(trace.metadata))
-        content: dict[str, Any] = {
-            "format": FORMAT,
-            "schema": SCHEMA,
-            "span": [int(trace.span.start), int(trace.span.end)],
-            "metadata": metadata,
-            "report": [_issue_fields(issue) for issue in _with_losses(trace.report, values)],
-            "frames": frames.described,
-            "files": dict(container.files),
-        }
-        container.put(LAST, content)
+    target = Path(path)
+    is_zip = target.name.endswith(".zip")
+    _check_target(target, is_zip)
+    if is_zip:
+        with atomic_file(target, private=True) as file, zipfile.ZipFile(file, "w") as archive:
+            _write(trace, archive.writestr)
+    else:
+        with _atomic_folder(target) as folder:
+            _write(trace, partial(_write_file, folder))
+
+
+def _write(trace: Trace, put: Callable[[str, memoryview], object]) -> None:
+    frames = _FrameWriter(put)
+    frames.put_json(FIRST, {"format": FORMAT, "schema": SCHEMA})
+    for table in TABLES:
+        frames.put(table.name, getattr(trace, table.name))
+    metadata = frames.values.encode(dict(trace.metadata))
+    content: dict[str, Any] = {
+        "format": FORMAT,
+        "schema": SCHEMA,
+        "span": [int(trace.span.start), int(trace.span.end)],
+        "metadata": metadata,
+        "report": [_issue_fields(issue) for issue in _with_losses(trace.report, frames.values)],
+        "frames": frames.described,
+        "files": dict(frames.files),
+    }
+    frames.put_json(LAST, content)
 
 
 class _FrameWriter:
     """Writes DataFrames as Parquet files and records how to rebuild them."""
 
-    values: ValueEncoder
-
-    def __init__(self, container: Container) -> None:
-        self._container = container
+    def __init__(self, put: Callable[[str, memoryview], object]) -> None:
+        self._put = put
+        self.values = ValueEncoder(self.extra)
+        self.files: dict[str, dict[str, int]] = {}  # sizes and checksums
         self.described: dict[str, dict[str, Any]] = {}
         self._extras = 0
+
+    def put_json(self, name: str, content: dict[str, Any]) -> None:
+        """Write a file of JSON."""
+        self._put_bytes(name, json.dumps(content, allow_nan=False).encode("ascii"))
+
+    def _put_bytes(self, name: str, content: Any) -> None:
+        view = memoryview(content)
+        self.files[name] = {"bytes": len(view), "crc32": zlib.crc32(view)}
+        self._put(name, view)
 
     def extra(self, frame: pd.DataFrame) -> str:
         """Write a DataFrame of the metadata; returns its name."""
@@ -346,17 +258,18 @@ class _FrameWriter:
         arrays = {field: column.array for field, column in encoded.items()}
         table = pa.table(arrays)
         words = [field for field, column in encoded.items() if column.how["kind"] in ("words", "text")]
-        with self._container.open(name) as file:
-            # one row group without a limit: a categorical's dictionary is then written completely, and once
-            pq.write_table(
-                table,
-                file,
-                compression="lz4",
-                row_group_size=max(1, table.num_rows),
-                use_dictionary=words,
-                dictionary_pagesize_limit=_DICTIONARY_BYTES,
-                write_statistics=False,
-            )
+        sink = pa.BufferOutputStream()
+        # one row group without a limit: a categorical's dictionary is then written completely, and once
+        pq.write_table(
+            table,
+            sink,
+            compression="lz4",
+            row_group_size=max(1, table.num_rows),
+            use_dictionary=words,
+            dictionary_pagesize_limit=_DICTIONARY_BYTES,
+            write_statistics=False,
+        )
+        self._put_bytes(name, sink.getvalue())
 
 
 def _is_default(index: pd.Index[Any]) -> bool:

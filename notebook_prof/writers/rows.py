@@ -109,11 +109,11 @@ def step_rows(trace: Trace) -> Rows:
     # the optimizer's own slice is.
     there = set(trace.slices["name"].cat.categories)
     names = [f"{STEP_PREFIX}{number}" for number in trace.steps["step"]]
+    times = _times(trace.steps)
     ids = f'"pid":{_NO_PROCESS},"tid":1'
     rows = [
-        f'{{"ph":"X","name":"{name}","cat":"user_annotation",{ids}'
-        f',"ts":{_microseconds(ts)},"dur":{_microseconds(dur)}}}'
-        for name, ts, dur in zip(names, trace.steps["ts"], trace.steps["dur"], strict=True)
+        f'{{"ph":"X","name":"{name}","cat":"user_annotation",{ids}{when}}}'
+        for name, when in zip(names, times, strict=True)
         if name not in there
     ]
     if rows:
@@ -236,10 +236,6 @@ def _decimal(ns: IntArray) -> TextArray:
 
 def _digits(values: npt.NDArray[Any]) -> TextArray:
     return np.asarray(values.astype("U21").astype(object))
-
-
-def _microseconds(ns: int) -> str:
-    return f"{ns // 1000}.{ns % 1000:03d}"
 
 
 def ints(column: pd.Series[Any]) -> IntArray:

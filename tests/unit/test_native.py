@@ -366,19 +366,6 @@ def test_tables_beside_come_back_with_their_times(name: str, tmp_path: Path) -> 
     assert (again.span.end, again.steps["loop"].tolist()) == (50, [0, 1])
 
 
-def test_a_recording_of_before_there_were_loops_opens(tmp_path: Path) -> None:
-    class Old(Trace):
-        @property
-        def steps(self) -> pd.DataFrame:
-            return super().steps.drop(columns="loop")
-
-    trace = beside_trace()
-    old = Old({t.name: getattr(trace, t.name) for t in TABLES}, metadata=trace.metadata, span=trace.span)
-    write_native(old, tmp_path / "old.nbprof")
-    again = read_trace(tmp_path / "old.nbprof").steps
-    assert (again["loop"].tolist(), str(again["loop"].dtype)) == ([0, 0], "int32")
-
-
 CUT = """
 import os, sys
 from notebook_prof import read_trace

@@ -78,18 +78,9 @@ def test_files_of_one_name_are_written_with_their_paths() -> None:
     assert lines_by_name(b.seal())["utils.py:3  x = 1"] == ["/a/utils.py:3", "/b/utils.py:3"]
 
 
-def test_saved_and_exported_and_read_from_an_older_version(trace: Trace, tmp_path: Path) -> None:
+def test_lines_are_saved(trace: Trace, tmp_path: Path) -> None:
     trace.save(tmp_path / "a.nbprof")
     pd.testing.assert_frame_equal(NativeReader().open(tmp_path / "a.nbprof").slices, trace.slices)
-    old = Trace(
-        {**{name: getattr(trace, name) for name in ("tracks", "counters", "flows", "stacks", "steps")},
-         "allocations": trace.allocations, "slices": trace.slices},
-        metadata=trace.metadata, report=trace.report, span=trace.span,
-    )  # fmt: skip
-    del old.slices["line"]
-    old.save(tmp_path / "old.nbprof")
-    again = NativeReader().open(tmp_path / "old.nbprof").slices
-    pd.testing.assert_series_equal(again["line"], training().seal().slices["line"])
 
 
 def test_chrome_events_tell_their_line(trace: Trace, tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def flame_picture(sides: Comparison) -> Drawn | None:
         return None
     shown = b[(b["total"] > 0) & (b["depth"] < _LEVELS)].nlargest(_MOST, "total").sort_index()
     name_a, name_b = sides.names
-    step = "a mean step of the run shown" if sides.several_runs else "a mean step"
+    step = "a mean step of the run shown" if max(sides.runs) > 1 else "a mean step"
     title = f"Stacks of {name_b}, as wide as in {step}; colours say how they differ from {name_a}"
     left = int((b["total"] > 0).sum()) - len(shown)
     title += f" · without {format_count(left)} narrow ones" if left else ""

@@ -104,36 +104,22 @@ def binary_array(data: npt.NDArray[np.uint8], begin: IntArray, end: IntArray) ->
     return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(begin), [*map(pa.py_buffer, parts)])
 
 
-def joined(parts: Sequence[Any], kind: Kind, encoding: str = "utf-8") -> Column:
-    """Join the parts of a column; texts come as Arrow arrays of bytes or text, invalid bytes are replaced."""
-    if kind != TEXTS:
-        empty: Any = np.empty(0, np.int64 if kind == INTS else np.float64)
-        return np.concatenate([empty, *parts])
+def decoded(values: Any) -> Texts:
+    """Decode Arrow's bytes as UTF-8; invalid ones are replaced."""
     import pyarrow as pa
 
-    whole = pa.concat_arrays(parts) if parts else pa.array([], pa.large_binary())
-    return Texts(_decoded(whole, encoding))
-
-
-def _decoded(values: Any, encoding: str) -> Any:
-    import pyarrow as pa
-
-    if encoding == "utf-8":
-        try:
-            return values.cast(pa.large_string())
-        except pa.ArrowInvalid:
-            pass
-    texts = (None if value is None else value.decode(encoding, "replace") for value in values.to_pylist())
-    return pa.array(texts, pa.large_string())
+    try:
+        return Texts(values.cast(pa.large_string()))
+    except pa.ArrowInvalid:
+        texts = (None if value is None else value.decode(errors="replace") for value in values.to_pylist())
+        return Texts(pa.array(texts, pa.large_string()))
 
 
 def text_codes(data: npt.NDArray[np.uint8], begin: IntArray, end: IntArray) -> Coded:
     """Return the texts between these positions as codes; -1 where a begin is negative."""
     rows = np.flatnonzero(begin >= 0)
     encoded = binary_array(data, begin[rows], end[rows]).dictionary_encode()
-    column = joined([encoded.dictionary], TEXTS)
-    assert isinstance(column, Texts)
-    texts = column.coded()  # different bytes that are no UTF-8 can be the same text
+    texts = decoded(encoded.dictionary).coded()  # different bytes that are no UTF-8 can be the same text
     codes = np.full(len(begin), -1, np.int64)
     codes[rows] = texts.codes[encoded.indices.to_numpy()]
     return Coded(codes, texts.values)

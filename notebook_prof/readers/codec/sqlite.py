@@ -15,7 +15,7 @@ import numpy as np
 
 from ...errors import FormatError
 from ...trace.report import ImportReport
-from .columns import FLOATS, INTS, MISSING, TEXTS, Column, Kind, joined
+from .columns import FLOATS, INTS, MISSING, TEXTS, Column, Kind, decoded
 
 MAGIC: Final = b"SQLite format 3\0"
 
@@ -112,7 +112,7 @@ class Database:
             return [np.array(column, np.float64) for column in columns]
         import pyarrow as pa
 
-        return [joined([pa.array(column, pa.large_binary())], TEXTS) for column in columns]
+        return [decoded(pa.array(column, pa.large_binary())) for column in columns]
 
     def _arrow_columns(self, table: str, names: Sequence[str], kind: Kind, count: int) -> Iterable[Column]:
         """Read columns with adbc-driver-sqlite. ImportError if it is not installed."""
@@ -139,7 +139,7 @@ class Database:
             for column in columns
         ]
         if kind == TEXTS:
-            return [joined([column], TEXTS) for column in made]
+            return [*map(decoded, made)]
         return [np.array(column.to_numpy(zero_copy_only=False)) for column in made]  # writable
 
     def _number(self, query: str) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 
 from ...background import start_thread
 from ...trace.report import ImportReport
@@ -107,21 +107,12 @@ def in_pieces(
     accepts: Accepts | None = None,
     progress: ReadingProgress | None = None,
 ) -> Pieces:
-    """Open a file, and return its decompressed content piece by piece, as a generator to be closed."""
-    # For `accepts` and the errors see `decompressed_pieces`; closing the generator closes the file early.
-    limit = limit_for(path.stat().st_size, max_bytes)
+    """Yield the decompressed content of a file piece by piece; closing the generator closes the file."""
+    # For `accepts` and the errors see `decompressed_pieces`.
     with ExitStack() as stack:
         file = stack.enter_context(path.open("rb"))
-        pieces = decompressed_pieces(file, report, limit, accepts, stack)
-        return _until_closed(pieces, file, progress, stack.pop_all())
-
-
-def _until_closed(
-    pieces: Iterator[bytes], file: BinaryIO, progress: ReadingProgress | None, stack: ExitStack
-) -> Pieces:
-    """Yield the pieces, and keep the file open until the last one."""
-    with stack:
-        for piece in _joined(pieces):
+        limit = limit_for(path.stat().st_size, max_bytes)
+        for piece in _joined(decompressed_pieces(file, report, limit, accepts, stack)):
             if progress is not None:
                 progress.at(file.tell())
             yield piece

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -17,7 +17,7 @@ from ...trace.strings import Coded
 from ..codec.columns import ValueInterner
 from ..codec.tolerant_json import UNDECODABLE
 from .columns import UNNAMED, KinetoColumns
-from .event_types import EXTRA, NO_ARGUMENTS, AllArguments, extra_of
+from .event_types import EXTRA, NO_ARGUMENTS, Arguments, extra_of
 
 LAUNCH_NUMBERS: Final = {
     "runtime": {
@@ -54,8 +54,8 @@ LAUNCH_NUMBERS: Final = {
 _KERNEL_TYPES: Final = ("kernel", "concurrent_kernel")
 _ON_LAUNCH: Final = ("grid", "block", "shared_memory")
 _CHUNK: Final = 4096
-_decoder: Final = msgspec.json.Decoder(AllArguments)
-_list_decoder: Final = msgspec.json.Decoder(list[AllArguments])
+_decoder: Final = msgspec.json.Decoder(Arguments)
+_list_decoder: Final = msgspec.json.Decoder(list[Arguments])
 _LAUNCH: Final = {
     "grid": "text",  # such as ``[40, 1, 1]``, and so is `block`
     "block": "text",
@@ -114,32 +114,26 @@ def extra_text(values: Sequence[Any]) -> str:
     return msgspec.json.encode(present).decode() if present else ""
 
 
-class ActivityMetadata(NamedTuple):
-    """Result of `activity_metadata`."""
-
-    extra: Coded  # as `KinetoColumns.extra`
-    unreadable: int  # number of texts that could not be decoded; their code is -1
-
-
-def activity_metadata(texts: Sequence[str]) -> ActivityMetadata:
-    """Parse the metadata of activities in a live recording."""
-    # Each text is a JSON object without its braces, with the keys of Kineto's files.
+def activity_metadata(texts: Sequence[str]) -> tuple[Coded, int]:
+    """Parse the metadata of activities in a live recording into `KinetoColumns.extra`."""
+    # Each text is a JSON object without its braces, with the keys of Kineto's files. Also returned: how many
+    # could not be decoded; their code is -1.
     distinct, unreadable = ValueInterner(), 0
     codes = np.empty(len(texts), np.int64)
     for start in range(0, len(texts), _CHUNK):
         part = ["{" + text + "}" for text in texts[start : start + _CHUNK]]
         try:
-            arguments: list[AllArguments] = _list_decoder.decode("[" + ",".join(part) + "]")
+            arguments: list[Arguments] = _list_decoder.decode("[" + ",".join(part) + "]")
         except UNDECODABLE:
             arguments = list(_one_by_one(part))
             unreadable += sum(one is NO_ARGUMENTS for one in arguments)
         codes[start : start + len(part)] = distinct.column(map(extra_of, arguments))
     values = ValueInterner({"": 0})
     lookup = values.column(map(extra_text, distinct)) - 1
-    return ActivityMetadata(Coded(lookup[codes].astype(np.int64), list(values)[1:]), unreadable)
+    return Coded(lookup[codes].astype(np.int64), list(values)[1:]), unreadable
 
 
-def _one_by_one(texts: list[str]) -> Iterator[AllArguments]:
+def _one_by_one(texts: list[str]) -> Iterator[Arguments]:
     for text in texts:
         try:
             yield _decoder.decode(text)

@@ -11,14 +11,14 @@ import pandas as pd
 from msgspec import Raw, Struct
 
 from ...trace.arrays import IntArray
+from ...trace.builder import TraceBuilder
 from ...trace.nesting import nest
 from ...trace.report import ImportReport
 from ...trace.strings import Coded
 from ...trace.taxonomy import LAUNCH_CALL
 from ..codec.numbers import identifiers, to_ns
 from ..codec.tolerant_json import NOTHING, UNDECODABLE
-from ..events import argument_rows
-from ..events import argument_table as event_argument_table
+from ..events import add_arguments, argument_rows
 from .columns import MAX_DEVICE, CounterColumns, KinetoColumns, concrete_matters, rows_of
 
 _BACKEND_MARKS: Final = ("kernel_backend", "kernel_hash")
@@ -81,11 +81,11 @@ def _words(part: Coded | None, codes: IntArray) -> pd.Series[Any]:
     return pd.Series(words[codes], dtype=object)
 
 
-def compiled_arguments(columns: KinetoColumns, track: IntArray) -> pd.DataFrame | None:
-    """Return rows of ``event_arguments`` for operators that launch a kernel of a backend such as Triton."""
+def add_compiled_arguments(columns: KinetoColumns, track: IntArray, builder: TraceBuilder) -> None:
+    """Add rows of ``event_arguments`` for operators that launch a kernel of a backend such as Triton."""
     # `arguments` has those of `_BACKEND_KEYS` that are known.
     if columns.extra is None:
-        return None
+        return
     texts: list[str] = []
     code = np.full(len(columns.extra.values) + 1, -1, np.int64)
     for i, text in enumerate(columns.extra.values):
@@ -94,11 +94,9 @@ def compiled_arguments(columns: KinetoColumns, track: IntArray) -> pd.DataFrame 
             code[i] = len(texts)
             kept = {name: metadata[name] for name in _BACKEND_KEYS if name in metadata}
             texts.append(msgspec.json.encode(kept).decode())
-    if not texts:
-        return None
     codes = np.where(columns.device < 0, code[np.asarray(columns.extra.codes)], -1)
     rows = argument_rows(track, columns.ts, columns.dur, columns.name, Coded(codes, texts))
-    return event_argument_table([rows])
+    add_arguments(builder, [rows])
 
 
 def stack_frames(call_stack: str) -> list[tuple[str, str, int]]:

@@ -27,7 +27,7 @@ from ...trace.taxonomy import (
 )
 from ..codec.columns import groups
 from .activity_metadata import attribute_tables, named_calls, stream_priorities
-from .arguments import argument_table, compiled_arguments, range_counters, range_table, stack_frames
+from .arguments import add_compiled_arguments, argument_table, range_counters, range_table, stack_frames
 from .columns import MAX_DEVICE, KinetoColumns, MemoryColumns, categories, module_name, rows_of
 from .instant_events import Links, backward_nodes, forward_links, launch_links
 
@@ -210,8 +210,7 @@ def assemble(columns: KinetoColumns, builder: TraceBuilder) -> IntArray:
     builder.report.add("device-work-without-launch", "info", int(work.sum()) - len(launch.dst), effect=effect)
     if tables:
         builder.metadata.setdefault("tables", {}).update(tables)
-    if (compiled := compiled_arguments(columns, track)) is not None:
-        builder.metadata.setdefault("tables", {})["event_arguments"] = compiled
+    add_compiled_arguments(columns, track, builder)
     if columns.ranges is not None:
         table = range_table(columns.ranges, columns)
         builder.metadata.setdefault("tables", {})["profiler_ranges"] = table

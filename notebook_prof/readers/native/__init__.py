@@ -12,12 +12,11 @@ import pandas as pd
 from ...errors import FormatError, NotebookProfError
 from ...trace.arrays import FIRST, TABLE_SUFFIX
 from ...trace.builder import TraceBuilder
-from ...trace.intervals import Window, as_ints
+from ...trace.intervals import Window
 from ...trace.report import ImportReport
-from ...trace.schema import SLICES, STEPS, TABLES
-from ...trace.source_lines import Nested, source_lines
+from ...trace.schema import TABLES
 from ...trace.trace import Trace
-from ..base import MmapReader, Probe
+from ..base import Probe, Reader
 from .storage import Storage, ValueDecoder, decode_column, is_ours, starts_like_ours
 
 _NUMBER_BYTES = 8
@@ -159,7 +158,7 @@ def _check(name: str, values: Any, limit: Any, least: int = -1) -> None:
         raise FormatError(f"{name} of row {row} is {int(values[row])}, which is not the number of a row")
 
 
-class NativeReader(MmapReader):
+class NativeReader(Reader):
     """Reads what ``p.save`` and ``trace.save`` write: a folder or zip of Parquet files and JSON."""
 
     name = "native"
@@ -169,10 +168,6 @@ class NativeReader(MmapReader):
     def recognises(self, probe: Probe) -> bool:
         """Return whether the bytes are a zip in our format."""
         return starts_like_ours(probe.head)
-
-    def holds(self, path: Path) -> bool:
-        """Return whether the folder or file has our format, even if it is incomplete."""
-        return is_ours(path)
 
     def read(self, data: bytes, builder: TraceBuilder) -> None:
         """Raise an error: this format can only be opened in place."""
@@ -200,11 +195,6 @@ class NativeReader(MmapReader):
 def _trace(storage: Storage) -> Trace:
     frames = FrameReader(storage)
     tables = {table.name: frames.read(table.name) for table in TABLES}
-    steps = tables[STEPS.name]
-    if "loop" not in steps:  # older versions had a single loop
-        tables[STEPS.name] = STEPS.frame({**steps, "loop": np.zeros(len(steps), np.int32)})
-    if "line" not in tables[SLICES.name]:  # older versions stored lines of Python slices only
-        tables[SLICES.name] = _with_lines(tables)
     check_rows(tables)
     metadata = frames.values.decode(storage.content["metadata"])
     if not isinstance(metadata, dict):
@@ -212,31 +202,6 @@ def _trace(storage: Storage) -> Trace:
     start, end = storage.content["span"]
     report, span = _report(storage.content["report"]), Window(int(start), int(end))
     return Trace(tables, metadata=metadata, report=report, span=span)
-
-
-def _with_lines(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
-    slices, flows, tracks = tables["slices"], tables["flows"], tables["tracks"]
-    ts = slices["ts"].to_numpy()
-    nested = Nested(
-        as_ints(slices["name"].cat.codes.to_numpy()),
-        as_ints(slices["stack"].to_numpy(np.int64, na_value=-1)),
-        as_ints(slices["track"].to_numpy()),
-        as_ints(slices["parent"].to_numpy(np.int64, na_value=-1)),
-        ts,
-        ts + slices["dur"].to_numpy(),
-        (slices["category"] == "python").to_numpy(),
-        (slices["phase"] == "backward").fillna(False).to_numpy(bool),
-    )
-    launches = flows[(flows["kind"] == "launch").to_numpy()]
-    lines = source_lines(
-        nested,
-        [str(name) for name in slices["name"].cat.categories],
-        tables["stacks"].sort_values("stack")["file"].tolist(),
-        tracks.sort_values("track")["pid"].to_numpy(np.int64, na_value=-1),
-        (launches["src"].to_numpy(), launches["dst"].to_numpy()),
-    )
-    words = pd.Index(lines.values, dtype="object")
-    return slices.assign(line=pd.Categorical.from_codes(lines.codes, categories=words))
 
 
 def _report(issues: list[dict[str, Any]]) -> ImportReport:

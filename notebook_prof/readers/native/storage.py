@@ -183,7 +183,7 @@ def _time(dtype: str) -> np.dtype[Any]:
 
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]+\.(parquet|json)")
-_LOCAL: Final = struct.Struct("<4s22xHH")
+_NAME_AT: Final = 30  # in a zip: after the fixed part of the first local header
 _ZIP: Final = b"PK\x03\x04"
 _START: Final = 512
 _UNFINISHED: Final = (
@@ -216,7 +216,7 @@ def starts_like_ours(head: bytes) -> bool:
     name = FIRST.encode()
     return (
         head.startswith(_ZIP)
-        and head[_LOCAL.size : _LOCAL.size + len(name)] == name
+        and head[_NAME_AT : _NAME_AT + len(name)] == name
         and FORMAT.encode() in head[:_START]
     )
 
@@ -231,7 +231,6 @@ class Storage:
         # bytes of unpacked data still allowed
         self.room = MAX_BYTES if max_bytes is None else max_bytes
         self._members: dict[str, zipfile.ZipInfo] = {}
-        self._all: Any = None
         if not path.is_dir():
             self._list_members()
         first = self._json(FIRST) if self._has_file(FIRST) else {}
@@ -301,13 +300,9 @@ class Storage:
             raise FormatError(f"{name!r} cannot be read: {error}") from error
 
     def _list_members(self) -> None:
-        import pyarrow as pa
-
         try:
             with zipfile.ZipFile(self._path) as archive:
                 self._members = {Path(info.filename).name: info for info in archive.infolist()}
-            # not mapped, since truncating a mapped file while it is read would kill the process (SIGBUS)
-            self._all = pa.OSFile(str(self._path)).read_buffer()
         except zipfile.BadZipFile as error:
             # a zip ends with the list of its files
             raise FormatError(f"{_UNFINISHED} ({error})") from error
@@ -315,23 +310,16 @@ class Storage:
             raise FormatError(f"it is a zip archive that cannot be read ({error})") from error
 
     def _member(self, info: zipfile.ZipInfo) -> Any:
-        """Return the bytes of a file in the zip, without a copy unless somebody compressed it."""
+        """Return the bytes of a file in the zip, which somebody may have compressed."""
+        # not mapped, since truncating a mapped file while it is read would kill the process (SIGBUS)
         import pyarrow as pa
 
-        if info.compress_type == zipfile.ZIP_STORED:
-            start = info.header_offset
-            if not 0 <= start <= self._all.size - _LOCAL.size:
-                raise FormatError(f"{info.filename!r} is damaged: it would begin outside the archive")
-            magic, name, extra = _LOCAL.unpack(self._all.slice(start, _LOCAL.size))
-            start += _LOCAL.size + name + extra
-            if magic != _ZIP or start + info.file_size > self._all.size:
-                raise FormatError(f"{info.filename!r} is damaged: the archive's list of files is wrong")
-            return self._all.slice(start, info.file_size)
-        self.take(info.file_size)
+        if info.compress_type != zipfile.ZIP_STORED:
+            self.take(info.file_size)
         try:
             with zipfile.ZipFile(self._path) as archive, archive.open(info) as file:
                 return pa.py_buffer(file.read(info.file_size))
-        except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError) as error:
+        except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError) as error:
             raise FormatError(f"{info.filename!r} is damaged: {error}") from error
 
 

@@ -69,15 +69,13 @@ def read_events(data: bytes, builder: TraceBuilder, frame_of: FrameOf | None = N
     tracks = Tracks(events, builder)
     stacks = FileStacks(envelope.frames)
     keys = stacks.keys((row.sf for row in events.rows if row.sf is not None and row.ph != "P"), builder)
-    arguments = CollectedArguments()
+    arguments = CollectedArguments(builder)
     placed = add_slices(events, tracks, keys, arguments, builder, frame_of)
     add_asyncs(events, tracks, arguments, builder)
     add_counters(events, tracks, builder)
     add_flows(events, tracks, placed, builder)
     add_sampled(events, tracks, stacks, builder)
     add_v8_profiles(events, tracks, base_ns, builder)
-    if (table := arguments.table()) is not None:
-        builder.metadata.setdefault("tables", {})["event_arguments"] = table
     _count_unused(events, arguments, builder)
     return envelope
 

@@ -4,34 +4,31 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Final, NamedTuple
 
 import msgspec
 import numpy as np
-import pandas as pd
 from msgspec import Raw
 
 from ...errors import bounded_repr
-from ...trace.arrays import IntArray
+from ...trace.arrays import IntArray, numbered
 from ...trace.builder import TraceBuilder
 from ...trace.strings import Coded, by_value
 from ...trace.taxonomy import CATEGORIES, STEP_PREFIX, group_of_word, phase_of
 from ..call_tree import CallFrame
 from ..codec.tolerant_json import NOTHING, UNDECODABLE
-from ..events import match, report_unpaired
+from ..events import add_arguments, argument_rows, match, report_unpaired
 from .events import EventColumns, EventRow, Tracks
 
 _OBJECT: Final = msgspec.json.Decoder(dict[str, Raw])
 
 
 class CollectedArguments:
-    """Collects the arguments of events that become slices."""
+    """Adds the arguments of events that become slices to `builder`, and counts these events."""
 
-    def __init__(self) -> None:
-        self.count = 0  # events whose arguments were collected
-        self._codes: dict[tuple[bytes, bytes], int] = {}
-        self._texts: dict[str, int] = {}
-        self._parts: list[pd.DataFrame] = []
+    def __init__(self, builder: TraceBuilder) -> None:
+        self._builder, self.count = builder, 0
 
     def add(
         self,
@@ -43,41 +40,18 @@ class CollectedArguments:
         dur: IntArray,
     ) -> None:
         """Add the arguments of the events that began and ended some slices."""
-        # `end` is -1 if no other event ended the slice. Negative durations become 0, as in the slices.
-        has_arguments = np.fromiter((len(row.arguments()) > 2 for row in events.rows), bool, len(events.rows))
-        late = (end >= 0) & has_arguments[end]
-        has = np.flatnonzero(has_arguments[begin] | late)
-        if not len(has):
-            return
-        rows = events.rows
-        ends = zip(begin[has].tolist(), end[has].tolist(), strict=True)
-        both = ((rows[b].arguments(), rows[e].arguments() if e >= 0 else NOTHING) for b, e in ends)
-        code = np.fromiter((self._code(*texts) for texts in both), np.int64, len(has))
-        self.count += int(has_arguments[begin].sum() + late.sum())
-        has, code = has[code >= 0], code[code >= 0]
-        words = np.array(name.values, dtype=object)[name.codes[has]]
-        columns = {"track": track[has].astype(np.int32), "start_unix_ns": events.ts[begin[has]]}
-        columns |= {"dur_ns": np.maximum(dur[has], 0), "name": words, "arguments": code}
-        self._parts.append(pd.DataFrame(columns))
-
-    def table(self) -> pd.DataFrame | None:
-        """Make the table ``event_arguments`` of the metadata, in the order of `add`; None without rows."""
-        # ``track`` (int32), ``start_unix_ns``, ``dur_ns`` (int64) and ``name`` (category) identify the slice;
-        # ``arguments`` is a category of JSON objects as text.
-        if not any(map(len, self._parts)):
-            return None
-        table = pd.concat(self._parts, ignore_index=True)
-        texts = pd.Index(list(self._texts), dtype="object")
-        categorical = pd.Categorical.from_codes(table["arguments"].to_numpy(), categories=texts)
-        return table.assign(name=table["name"].astype("category"), arguments=categorical)
-
-    def _code(self, begin: Raw, end: Raw) -> int:
-        key = bytes(begin), bytes(end)
-        if (code := self._codes.get(key)) is None:
-            text = _merged(*key)
-            code = -1 if text is None else self._texts.setdefault(text, len(self._texts))
-            self._codes[key] = code
-        return code
+        # `end` is -1 if no other event ended the slice
+        texts = [*(row.arguments() for row in events.rows), NOTHING]
+        has_arguments = np.fromiter((len(text) > 2 for text in texts), bool, len(texts))
+        self.count += int(has_arguments[begin].sum() + has_arguments[end].sum())
+        has = np.flatnonzero(has_arguments[begin] | has_arguments[end])
+        both = zip(begin[has].tolist(), end[has].tolist(), strict=True)
+        merged = cache(_merged)
+        own = by_value(*numbered(merged(bytes(texts[b]), bytes(texts[e])) for b, e in both))
+        codes = np.full(len(begin), -1, np.int64)
+        codes[has] = own.codes
+        rows = argument_rows(track, events.ts[begin], dur, name, Coded(codes, own.values))
+        add_arguments(self._builder, [rows])
 
 
 def _merged(begin: bytes, end: bytes) -> str | None:
@@ -190,7 +164,7 @@ def _functions(
 ) -> tuple[list[str], IntArray]:
     """Return the label of the slices with each name, and the key of its frame; -1 for none."""
     frames = [frame_of(name) if frame_of is not None else None for name in values]
-    keys = [-1 if frame is None else builder.stack([frame]) for frame in frames]  # noqa: PD013
+    keys = [-1 if frame is None else builder.stack([frame]) for frame in frames]
     names = [name if f is None else f.label() for name, f in zip(values, frames, strict=True)]
     return names, np.array(keys, np.int64)
 
