@@ -127,6 +127,14 @@ class Namespace:
         return "\n".join(f"{call.ljust(width)}  {_first(member)}" for call, member in calls.items())
 
 
+N = TypeVar("N", bound=Namespace)
+
+
+def topic(kind: type[N]) -> N:
+    """Make a property of a Profile: its namespace of this kind."""
+    return cast("N", property(kind, doc=kind.__doc__))
+
+
 def trace_of(holder: Any) -> Trace:
     """Return the Trace of a Profile, or of a namespace's Profile."""
     trace: Trace = (holder._profile if isinstance(holder, Namespace) else holder).trace

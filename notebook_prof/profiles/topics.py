@@ -58,14 +58,14 @@ for _name in extensions.OURS["printers"]:
     _attach(_name)
 
 
-def topics() -> set[str]:
+def registered() -> set[str]:
     """Return the topics of analyses that other packages have registered as ``TOPIC.NAME``."""
     return {name.partition(".")[0] for name in extensions.points("analyses")}
 
 
 @functools.cache
-def topic(path: str) -> type[Namespace]:
-    """Return the namespace of one of `topics`."""
+def registered_topic(path: str) -> type[Namespace]:
+    """Return the namespace of one of `registered`."""
     members = {
         name.partition(".")[2]: method(functools.partial(extensions.load, "analyses", name))
         for name in extensions.points("analyses")
