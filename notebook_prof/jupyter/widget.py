@@ -9,7 +9,7 @@ import threading
 import weakref
 from base64 import b64encode
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import anywidget
 import traitlets
@@ -55,8 +55,8 @@ class LinkedWidget(QuietWidget):
     # Python writes the trait ``selection``, a mirror of the Selection. The page sends a selection as a
     # message, with the revision on which it is based. `document` has figures without data, as JSON; `answers`
     # is called for each request.
-    entry: ClassVar[Entry] = "profile_widget"
-    styles: ClassVar[tuple[Style, ...]] = ("dashboard",)
+    entry: Entry = "profile_widget"
+    styles: tuple[Style, ...] = ("dashboard",)
     _esm = traitlets.Unicode().tag(sync=True)
     _css = traitlets.Unicode().tag(sync=True)
     document = traitlets.Unicode().tag(sync=True)
