@@ -10,9 +10,9 @@ from ..collectors.python import py_spy_attachment as py_spy
 from ..interrupts import DelayedInterrupt
 from .ab_magic import TurnsMagics
 from .cell import CellTransformer, OneLine, strip_magic, watch
-from .magics import HistoryMagics, NotebookMagics, OpenMagics, ProfileMagics
+from .magics import ProfileMagics
 
-_MAGICS = (ProfileMagics, OpenMagics, TurnsMagics, HistoryMagics, NotebookMagics)
+_MAGICS = (ProfileMagics, TurnsMagics)
 
 
 def load(shell: Any) -> None:
