@@ -33,11 +33,6 @@ class Plot:
     Each call builds a new model from the current selection. If there is nothing to draw, the model is a
     sentence that says why. With an option, as in ``p.plot.flame(metric="device_ns")``, a tab becomes a single
     picture.
-
-    Parameters
-    ----------
-    trace : Trace
-    selection : Selection
     """
 
     def __init__(self, trace: Trace, selection: Selection) -> None:

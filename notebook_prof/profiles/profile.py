@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Concatenate, Final
 
 import pandas as pd
 
-from .. import analysis, expectations, profiles
+from .. import analysis, expectations
 from ..analysis.notebook.recorded import is_notebook
 from ..errors import OptionError, nearest
 from ..selection import Selection
@@ -21,8 +22,15 @@ from .text import PlainText, operator_table, profile_text, summary_text, trust_l
 if TYPE_CHECKING:
     from .brief import Brief
     from .export import Export
+    from .replay import Replayed
 
 _STYLES: Final = ("short", "paddle", "torch")
+
+
+def _replay() -> Callable[Concatenate[Trace, ...], Replayed]:
+    from .replay import replay
+
+    return replay
 
 
 class Profile:
@@ -37,8 +45,8 @@ class Profile:
 
     Notes
     -----
-    The methods are functions of `notebook_prof.analysis` with the trace filled in. The methods of a topic are
-    in a namespace, as in ``p.memory.peak()``; ``p.memory`` lists them. They cover the whole trace unless they
+    The methods are functions of `notebook_prof.analysis` with the trace filled in; those of a topic are in a
+    namespace, as in ``p.memory.peak()``, and ``p.memory`` lists them. They cover the whole trace unless they
     are restricted, as in ``p.operators(window=p.selection.window)``.
 
     Examples
@@ -230,7 +238,7 @@ class Profile:
     event_log = method(lambda: analysis.event_log)
     why = method(lambda: analysis.why)
     what_if = method(lambda: analysis.what_if)
-    replay = method(lambda: profiles.replay)
+    replay = method(_replay)
     training = method(lambda: analysis.training)
     expect = method(lambda: expectations.expect)
 
