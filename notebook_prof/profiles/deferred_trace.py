@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Callable
 from typing import Final
 
-from ..background import Cancelled, IdleTime, JobQueue, checkpoint
+from ..background import Cancelled, IdleTime, JobQueue, checkpoint, start_thread
 from ..errors import NotRecordedError
 from ..own_processes import at_exit
 from ..trace.trace import Trace
@@ -78,18 +78,14 @@ class _TraceBuild:
 
     def start(self) -> None:
         """Run the build at once in a new thread, unless it has begun."""
-        thread = threading.Thread(target=self.run, name=THREAD, daemon=True)
         with self._lock:
             if self._build is None or self._thread is not None:
                 return
-            self._thread = thread
             _unfinished.add(self)
             at_exit(_leave)
-            try:
-                thread.start()
+            self._thread = start_thread(self.run, THREAD)
+            if self._thread is not None:
                 return
-            except RuntimeError:  # threads cannot be started while the process exits
-                self._thread = None
         self.run()
 
     def start_later(self) -> None:

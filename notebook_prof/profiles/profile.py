@@ -172,8 +172,8 @@ class Profile:
         trace = self.trace
         if self._verdict is None:
             verdict = analysis.verdict(trace)
-            since = "" if verdict.kind == "nothing-recorded" else self._since()
-            self._verdict = with_second_line(verdict, since)
+            since = None if verdict.kind == "nothing-recorded" else self._of_history("sentence")
+            self._verdict = with_second_line(verdict, since or "")
         return self._verdict
 
     @property
@@ -184,16 +184,13 @@ class Profile:
         The second line of `verdict` is computed from its tables. `notebook_prof.load` returns the two runs.
         """
         self.trace  # noqa: B018 (waits until it is built)
+        return self._of_history("comparison")
+
+    def _of_history(self, what: str) -> Any:
         try:
-            return None if self._history is None else self._history.comparison(self)
+            return None if self._history is None else getattr(self._history, what)(self)
         except Exception:  # an error of the history must not break the Profile
             return None
-
-    def _since(self) -> str:
-        try:
-            return "" if self._history is None else self._history.sentence(self)
-        except Exception:
-            return ""
 
     @property
     def trust(self) -> pd.DataFrame:
