@@ -251,20 +251,18 @@ def _length(node: ast.expr, namespace: Mapping[str, Any]) -> int | None:
         return None
     name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
     if name in ("range", "trange"):
-        numbers = [_integer(one, namespace) for one in node.args]
-        if any(number is None for number in numbers) or len(numbers) > 3 or numbers[2:] == [0]:
+        try:
+            return len(range(*(_integer(one, namespace) for one in node.args)))
+        except (TypeError, ValueError, OverflowError):  # an unknown number, or a step of 0
             return None
-        return len(range(*(number for number in numbers if number is not None)))
     if name == "zip":
         lengths = [_length(one, namespace) for one in node.args]
         return min((one for one in lengths if one is not None), default=None) if None not in lengths else None
     return _length(node.args[0], namespace) if name in _PASSED_ON else None
 
 
-def _integer(node: ast.expr, namespace: Mapping[str, Any]) -> int | None:
-    value = node.value if isinstance(node, ast.Constant) else None
-    if isinstance(node, ast.Name):
-        value = namespace.get(node.id)
+def _integer(node: ast.expr, namespace: Mapping[str, Any]) -> Any:
+    value = namespace.get(node.id) if isinstance(node, ast.Name) else getattr(node, "value", None)
     return value if type(value) is int else None
 
 

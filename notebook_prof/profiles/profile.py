@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Concatenate, Final
 
 import pandas as pd
 
 from .. import analysis, expectations
 from ..analysis.notebook.recorded import is_notebook
+from ..analysis.verdict.claims import Sentence
 from ..errors import OptionError, nearest
 from ..selection import Selection
 from ..trace.trace import Trace, format_of
@@ -17,7 +19,7 @@ from . import topics
 from .deferred_trace import DeferredTrace
 from .display import Plot, display
 from .namespace import method, topic
-from .text import PlainText, operator_table, profile_text, summary_text, trust_lines, with_second_line
+from .text import PlainText, operator_table, profile_text, summary_text, trust_lines
 
 if TYPE_CHECKING:
     from .brief import Brief
@@ -172,8 +174,9 @@ class Profile:
         trace = self.trace
         if self._verdict is None:
             verdict = analysis.verdict(trace)
-            since = None if verdict.kind == "nothing-recorded" else self._of_history("sentence")
-            self._verdict = with_second_line(verdict, since or "")
+            if verdict.kind != "nothing-recorded" and (since := self._of_history("sentence")):
+                verdict = replace(verdict, further=(Sentence(since), *verdict.further))
+            self._verdict = verdict
         return self._verdict
 
     @property

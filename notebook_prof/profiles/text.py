@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from dataclasses import replace
 from typing import Final
 
 import pandas as pd
 
 from .. import analysis
-from ..analysis.verdict.claims import Sentence
 from ..trace.trace import Trace
 from ..units import cut, format_count, format_items, format_ns, format_share
 
@@ -25,11 +23,6 @@ class PlainText(str):
 
     def __repr__(self) -> str:
         return str(self)
-
-
-def with_second_line(verdict: analysis.Verdict, line: str) -> analysis.Verdict:
-    """Insert a line after the first line of a verdict. An empty line changes nothing."""
-    return replace(verdict, further=(Sentence(line), *verdict.further)) if line else verdict
 
 
 def profile_text(trace: Trace, verdict: analysis.Verdict, trust: pd.DataFrame, lines: pd.DataFrame) -> str:
