@@ -139,8 +139,8 @@ class CellTransformer:
         return _insert(ticking, "announce", repr(_loop_arguments(found_loops)))
 
     def _loops(self, tree: ast.Module, magic_options: options.MagicOptions) -> list[loops.FoundLoop]:
-        weak = magic_options.steps is not None or magic_options.step_by == "loop"
-        return loops.find_loops(tree, magic_options.loop_line, weak=weak, namespace=self._shell.user_ns)
+        line, weak = magic_options.loop_line, magic_options.takes_any_loop
+        return loops.find_loops(tree, line, weak=weak, namespace=self._shell.user_ns)
 
     def _recording_tree(self, tree: ast.Module, line: str) -> ast.Module:
         magic_options = options.parse(line)
