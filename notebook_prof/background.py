@@ -11,6 +11,7 @@ import os
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
@@ -183,6 +184,49 @@ def start_thread(work: Callable[[], object], name: str) -> threading.Thread | No
     except RuntimeError:
         return None
     return thread
+
+
+class JobQueue:
+    """Runs jobs one at a time, in a thread that ends when none is left."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._changed = threading.Condition()
+        self._waiting: deque[Callable[[], object]] = deque()
+        self._runs = False
+
+    @property
+    def left(self) -> int:
+        """Number of jobs that have not ended."""
+        with self._changed:
+            return len(self._waiting) + self._runs
+
+    def put(self, job: Callable[[], object]) -> None:
+        """Add a job. Where threads cannot be started, it runs before this returns."""
+        with self._changed:
+            self._waiting.append(job)
+            if not self._runs:
+                self._runs = start_thread(self._run, self._name) is not None
+            if self._runs:
+                return
+            self._waiting.clear()
+        job()
+
+    def wait(self, seconds: float | None) -> bool:
+        """Wait until no job is left. Returns whether none is."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._runs, seconds)
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                if not self._waiting:
+                    self._runs = False
+                    self._changed.notify_all()
+                    return
+                job = self._waiting.popleft()
+            job()
+            del job  # otherwise what it holds would live until the next job
 
 
 def checkpoint() -> None:

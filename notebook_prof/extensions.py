@@ -66,13 +66,7 @@ def points(group: str) -> dict[str, EntryPoint]:
 
 
 def names(group: str) -> list[str]:
-    """Return all names in a group, ours first.
-
-    Raises
-    ------
-    OptionError
-        If a package registers a name that is taken.
-    """
+    """Return all names in a group, ours first. Raises OptionError if a package registers a taken name."""
     ours, others = OURS.get(group, {}), points(group)
     if twice := sorted(ours.keys() & others.keys()):
         raise OptionError(f"two {group} have the name {twice[0]}; uninstall one of the packages")

@@ -31,22 +31,9 @@ class LazyPackage(ModuleType):
 
 
 def lazy(package: str, modules: Mapping[str, str], elsewhere: Collection[str] = ()) -> list[str]:
-    """Let a package import names when they are first used. Call this in its ``__init__``.
-
-    Parameters
-    ----------
-    package : str
-        Its ``__name__``.
-    modules : mapping of str to str
-        Maps a module, relative to the package, to the names that it provides, separated by spaces.
-    elsewhere : collection of str
-        Further names, as ``module:name`` relative to `notebook_prof`.
-
-    Returns
-    -------
-    list of str
-        All names, for ``__all__``.
-    """
+    """Let a package import names when they are first used; return them for its ``__all__``."""
+    # `modules` has the names that each module of the package provides, separated by spaces; `elsewhere` has
+    # further names, as ``module:name`` relative to `notebook_prof`
     made = sys.modules[package]
     homes = {name: f"{package}.{module}" for module, names in modules.items() for name in names.split()}
     for target in elsewhere:

@@ -19,19 +19,19 @@ _OWN: Final = "notebook-prof"
 _DISTRIBUTIONS: Final = {"pynvml": "nvidia-ml-py"}
 _MODULES: Final = {"ipython": "IPython", "pillow": "PIL", "py-spy": ""}
 """Where a distribution and its module have different names; py-spy is a program."""
+_MISSING: Final = "its files are missing"
 
 
 def require(module: str, *, extra: str, purpose: str) -> ModuleType:
     """Import a module of the extra `extra`; ExtraNotInstalledError says what is wrong, and what helps."""
+    cause: Exception | None = None
     try:
         found = importlib.import_module(module)
+        reason = _MISSING if _is_empty(getattr(found, "__spec__", None)) else ""
     except Exception as error:  # a broken package may raise anything
-        reason = f"{type(error).__name__}: {error}"
-        raise ExtraNotInstalledError(_told(module, extra, purpose, reason)) from error
-    if _is_empty(getattr(found, "__spec__", None)):
-        raise ExtraNotInstalledError(_told(module, extra, purpose, "its files are missing"))
-    if wrong := _wrong_version(module.partition(".")[0], extra):
-        raise ExtraNotInstalledError(f"{purpose} needs {wrong}")
+        cause, reason = error, f"{type(error).__name__}: {error}"
+    if wrong := _wrong_in_extra(module, extra, reason):
+        raise ExtraNotInstalledError(f"{purpose} needs {wrong}") from cause
     return found
 
 
@@ -45,19 +45,36 @@ def installed(module: str) -> bool:
 
 def wrong_requirements() -> list[str]:
     """Return a sentence for each package that the core needs and that is missing, broken or out of bounds."""
-    return [f"notebook_prof needs {wrong}" for one in _requirements("") if (wrong := _wrong(one))]
+    sentences = []
+    for requirement in _requirements(""):
+        module = _MODULES.get(requirement.name.lower(), requirement.name)
+        lacks = module and (not installed(module) or _is_empty(importlib.util.find_spec(module)))
+        if wrong := _wrong(requirement, _MISSING if lacks else ""):
+            sentences.append(f"notebook_prof needs {wrong}")
+    return sentences
 
 
-def _wrong(requirement: Requirement) -> str:
+@functools.cache
+def _wrong_in_extra(module: str, extra: str, reason: str) -> str:
+    """Return what is wrong with a module of an extra; `reason` is why it cannot be imported, or empty."""
+    top, install = module.partition(".")[0], f'pip install "{_OWN}[{extra}]"'
+    name = _DISTRIBUTIONS.get(top, top).replace("_", "-").lower()
+    requirement = next((one for one in _requirements(extra) if one.name.lower() == name), None)
+    if requirement is None:
+        return f"{module!r}, which cannot be imported here ({reason}): {install}" if reason else ""
+    return _wrong(requirement, reason, install) if reason or _version(requirement.name) else ""
+
+
+def _wrong(requirement: Requirement, reason: str, install: str = "") -> str:
+    """Return what is wrong with a distribution, and the command that helps; empty if nothing is."""
     wanted, found = f"{requirement.name}{requirement.specifier}", _version(requirement.name)
     if not found:
-        return f'{wanted}, which is not installed: pip install "{wanted}"'
-    if wrong := _out_of_bounds(requirement, found):
-        return wrong
-    module = _MODULES.get(requirement.name.lower(), requirement.name)
-    if module and (not installed(module) or _is_empty(importlib.util.find_spec(module))):
-        return _broken(wanted, f"{requirement.name} {found}", "its files are missing")
-    return ""
+        default = f'pip install "{wanted}"'
+        return f"{wanted}, which is not installed: {install or default}"
+    having = f"{wanted}, and {requirement.name} {found} is"
+    if not requirement.specifier.contains(found, prereleases=True):
+        return f'{having} installed: pip install "{wanted}"'
+    return f'{having} broken ({reason}): pip install --force-reinstall "{wanted}"' if reason else ""
 
 
 def _is_empty(spec: object) -> bool:
@@ -65,42 +82,6 @@ def _is_empty(spec: object) -> bool:
     return (
         isinstance(spec, ModuleSpec) and spec.origin is None and spec.submodule_search_locations is not None
     )
-
-
-def _broken(wanted: str, found: str, reason: str) -> str:
-    return f'{wanted}, and {found} is broken ({reason}): pip install --force-reinstall "{wanted}"'
-
-
-def _told(module: str, extra: str, purpose: str, reason: str) -> str:
-    """Return why a module of an extra cannot be imported, and the command that helps."""
-    name, install = module.partition(".")[0], f'pip install "{_OWN}[{extra}]"'
-    requirement = _requirement(name, extra)
-    if requirement is None:
-        return f"{purpose} needs {module!r}, which cannot be imported here ({reason}): {install}"
-    wanted, found = f"{requirement.name}{requirement.specifier}", _version(requirement.name)
-    if not found:
-        return f"{purpose} needs {wanted}, which is not installed: {install}"
-    wrong = _wrong_version(name, extra) or _broken(wanted, f"{requirement.name} {found}", reason)
-    return f"{purpose} needs {wrong}"
-
-
-@functools.cache
-def _wrong_version(module: str, extra: str) -> str:
-    requirement = _requirement(module, extra)
-    found = _version(requirement.name) if requirement is not None else ""
-    return _out_of_bounds(requirement, found) if requirement is not None and found else ""
-
-
-def _out_of_bounds(requirement: Requirement, found: str) -> str:
-    if requirement.specifier.contains(found, prereleases=True):
-        return ""
-    wanted = f"{requirement.name}{requirement.specifier}"
-    return f'{wanted}, and {requirement.name} {found} is installed: pip install "{wanted}"'
-
-
-def _requirement(module: str, extra: str) -> Requirement | None:
-    name = _DISTRIBUTIONS.get(module, module).replace("_", "-").lower()
-    return next((one for one in _requirements(extra) if one.name.lower() == name), None)
 
 
 def _requirements(extra: str) -> list[Requirement]:

@@ -10,7 +10,7 @@ from ..errors import OptionError
 from ..profiles.files import open_profile
 from ..ranks.profiles import read_ranks
 from ..readers import list_formats
-from .output import add_from, add_output_options, chosen_format, data_text, drawn, say
+from .output import add_from, add_output_options, say, say_table
 
 
 def add_report(commands: Any) -> None:
@@ -98,13 +98,7 @@ def convert(options: argparse.Namespace) -> int:
 
 def formats(options: argparse.Namespace) -> int:
     """Print the readable formats."""
-    table = list_formats()
-    shape = chosen_format(options.format)
-    if shape in ("json", "csv"):
-        say(data_text(shape, table))
-    else:
-        rows = [[str(cell) for cell in row] for row in table.to_numpy().tolist()]
-        say(drawn(shape, [str(name) for name in table.columns], rows))
+    say_table(options.format, list_formats())
     return 0
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import zip_longest
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import pandas as pd
+
+from ..profiles.text import aligned
 
 # Tables as text: drawn with lines, as Markdown, or plain.
 
@@ -76,11 +78,7 @@ def plain(heads: Sequence[str], rows: Rows) -> str:
     mm    12
     """
     flat = [[" ".join(cell.split("\n")) for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(heads, *flat, strict=True)]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in (heads, *flat)
-    )
+    return "\n".join(aligned([heads, *flat], left=range(len(heads))))
 
 
 FORMATS: Final = ("auto", "grid", "plain", "markdown", "json", "csv")
@@ -131,6 +129,17 @@ def data_text(format: str, table: pd.DataFrame) -> str:
         return str(table.to_csv(index=False)).rstrip("\n")
     lines = str(table.to_json(orient="records", lines=True, double_precision=15)).strip().splitlines()
     return "[\n" + ",\n".join(lines) + "\n]" if lines else "[]"
+
+
+def say_table(
+    format: str, table: pd.DataFrame, spell: Callable[[str, Any], str] = lambda _, value: str(value)
+) -> None:
+    """Print a table in a format of `FORMATS`; `spell` writes a value of a column for people."""
+    if (shape := chosen_format(format)) in ("json", "csv"):
+        say(data_text(shape, table))
+    else:
+        columns = [[spell(str(name), value) for value in values] for name, values in table.items()]
+        say(drawn(shape, [str(name) for name in table], list(zip(*columns, strict=True))))
 
 
 def say(text: str) -> None:

@@ -31,7 +31,7 @@ from ..runs.notebook_cells import last_run_ns, remember_cells
 from ..units import format_ns
 from .expect import FAILED, finish
 
-_CALL: Final = "__import__('notebook_prof.jupyter.notebook.remote', None, None, ['begin']).{call}"
+_CALL: Final = "__import__('notebook_prof.jupyter.notebook.events', None, None, ['begin']).{call}"
 _PURPOSE: Final = "notebook-prof run"
 _WAIT_S: Final = 60.0
 _SAVES_S: Final = 1.0

@@ -16,7 +16,7 @@ from ..formats.paddle.summary_events import SORTED_KEYS
 from ..profiles.files import open_profile
 from ..profiles.topics import TOPICS
 from ..units import cut, format_bytes, format_count, format_ns, format_share
-from .output import add_from, add_output_options, chosen_format, data_text, drawn, say
+from .output import add_from, add_output_options, say, say_table
 
 _LONGEST: Final = 60
 
@@ -52,20 +52,13 @@ def add_summary(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print the tables; returns the exit code."""
     profile = open_profile(options.file, format=options.source)
-    shape = chosen_format(options.format)
-    if options.table is None and (options.where or options.by or shape in ("json", "csv")):
+    if options.table is None and (options.where or options.by or options.format in ("json", "csv")):
         options.table = "operators"
     if options.table is None:
         say(_text(profile, options).rstrip())
         return 0
     table = _table(profile, options)
-    table = table.head(options.top) if options.top > 0 else table
-    if shape in ("json", "csv"):
-        say(data_text(shape, table))
-    else:
-        columns = [str(name) for name in table.columns]
-        cells = [[_cell(name, value) for value in table[name].tolist()] for name in columns]
-        say(drawn(shape, columns, list(zip(*cells, strict=True))))
+    say_table(options.format, table.head(options.top) if options.top > 0 else table, _cell)
     return 0
 
 
@@ -111,13 +104,12 @@ def add_sql(commands: Any) -> None:
 def run_sql(options: argparse.Namespace) -> int:
     """Print the answer."""
     rows = open_profile(options.file).sql(options.query, timeout=options.timeout)
-    shape = chosen_format(options.format)
-    if shape in ("json", "csv"):
-        say(data_text(shape, rows))
-    else:
-        cells = rows.astype(object).where(rows.notna(), "").astype(str).to_numpy(dtype=object)
-        say(drawn(shape, [str(name) for name in rows], cells.tolist()))
+    say_table(options.format, rows, _plain)
     return 0
+
+
+def _plain(_column: str, value: Any) -> str:
+    return "" if pd.api.types.is_scalar(value) and pd.isna(value) else str(value)
 
 
 def _text(profile: Any, options: argparse.Namespace) -> str:

@@ -346,6 +346,9 @@ class Comparison(ComparedTables):
             raise NotImplementedError
         display(self, **kwargs)
 
+    def _page(self) -> Any:
+        return importlib.import_module("notebook_prof.comparison.page.queries").ComparisonProtocol(self)
+
     @property
     def _counterparts(self) -> Counterparts:
         a, b = self._aligned

@@ -6,7 +6,7 @@ import ast
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any, Final
@@ -86,12 +86,8 @@ def _options_of(first: str) -> str | None:
 class CellTransformer:
     """Inserts the start of the recording into a marked cell's tree, and makes its training loop tick."""
 
-    def __init__(
-        self,
-        namespace: Callable[[], Mapping[str, Any]],
-        interactivity: Callable[[], str] = lambda: "last_expr",
-    ) -> None:
-        self._namespace, self._interactivity = namespace, interactivity
+    def __init__(self, shell: Any) -> None:
+        self._shell = shell
         # options whose loop is to be sought (or None), thread, and lines above the body, of a magic's body
         self._waiting: tuple[options.MagicOptions | None, int, int] | None = None
 
@@ -143,24 +139,21 @@ class CellTransformer:
         return _insert(ticking, "announce", repr(_loop_arguments(found_loops)))
 
     def _loops(self, tree: ast.Module, magic_options: options.MagicOptions) -> list[loops.FoundLoop]:
-        weak = magic_options.steps is not None or magic_options.step_by == "loop"
-        return loops.find_loops(tree, magic_options.loop_line, weak=weak, namespace=self._namespace())
+        line, weak = magic_options.loop_line, magic_options.takes_any_loop
+        return loops.find_loops(tree, line, weak=weak, namespace=self._shell.user_ns)
 
     def _recording_tree(self, tree: ast.Module, line: str) -> ast.Module:
         magic_options = options.parse(line)
+        seeks, is_magic = magic_options.step_by in ("auto", "loop"), _is_magic(tree)
         self._waiting = None
-        interactivity = self._interactivity()
-        if _is_magic(tree):
-            seeks = magic_options.step_by in ("auto", "loop")
+        if is_magic:
             self._waiting = magic_options if seeks else None, threading.get_ident(), tree.body[0].lineno
-        if counts_itself(tree, self._namespace()) and magic_options.step_by in ("auto", "mark"):
+        interactivity = str(self._shell.ast_node_interactivity)
+        if magic_options.step_by in ("auto", "mark") and counts_itself(tree, self._shell.user_ns):
             return _begin(rewrite(tree, [], interactivity=interactivity), line, marked=True)
-        found_loops = self._loops(tree, magic_options) if magic_options.step_by in ("auto", "loop") else []
-        if not found_loops:
-            seeks = magic_options.step_by in ("auto", "loop") and not _is_magic(tree)
-            if seeks and magic_options.loop_line is not None:
-                return _begin(tree, line, refuse=_no_such_loop(tree, magic_options.loop_line))
-            return _begin(rewrite(tree, [], interactivity=interactivity), line)
+        found_loops = self._loops(tree, magic_options) if seeks else []
+        if seeks and not found_loops and not is_magic and magic_options.loop_line is not None:
+            return _begin(tree, line, refuse=_no_such_loop(tree, magic_options.loop_line))
         made = rewrite(tree, found_loops, stop_after=magic_options.stop_after, interactivity=interactivity)
         return _begin(made, line, loops=_loop_arguments(found_loops))
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import contextvars
-import sys
 import threading
 import uuid
 import weakref
 from collections.abc import Callable
 from html import escape
-from typing import TYPE_CHECKING, Any, Final, TypeGuard, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from IPython.core.getipython import get_ipython
 from IPython.display import display
 
 from ..analysis.scope import sharing
 from ..background import PATIENCE_S, UNSEEN_S, IdleTime, checkpoint, start_thread
+from ..profiles.profile import Profile
 from ..session import current
 from ..units import format_count, format_ns
 from .cell import current_cell
@@ -25,11 +25,12 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from ..comparison.comparison import Comparison
-    from ..profiles.profile import Profile
+    from ..comparison.page.queries import ComparisonProtocol
     from ..ranks.page.board import RankBoard
+    from ..ranks.page.queries import RankProtocol
     from ..trace import Trace
 
-    Other = RankBoard | Comparison
+    Shown = Profile | RankBoard | Comparison
 
 # Shows the slow parts of a Profile after its views: the verdict, and the static form for readers without a
 # kernel.
@@ -120,35 +121,13 @@ def _show_static(profile: Profile, uid: str) -> None:
     display(form, raw=True, display_id=uid, update=True)
 
 
-# The widgets for the ranks' dashboard and for a comparison.
+class PageWidget(LinkedWidget):
+    """One display of the ranks' dashboard and the timelines opened in it, or of a comparison."""
 
-
-class RankWidget(LinkedWidget):
-    """One display of the ranks' dashboard, and of the timelines opened in it."""
-
-    entry = "rank_widget"
-    styles = ("dashboard", "ranks")
-
-    def __init__(self, board: RankBoard, uid: str = "") -> None:
-        from ..ranks.page.queries import RankProtocol  # loads Bokeh
-
-        answers = RankProtocol(board)
-        settings = {**answers.settings(), "uid": uid}
-        super().__init__(lambda: answers, board.selection, answers.document(), settings)
-
-
-class ComparisonWidget(LinkedWidget):
-    """One display of a comparison of recordings."""
-
-    entry = "comparison_widget"
-    styles = ("dashboard", "comparison")
-
-    def __init__(self, comparison: Comparison, uid: str = "") -> None:
-        from ..comparison.page.queries import ComparisonProtocol
-
-        answers = ComparisonProtocol(comparison)
-        settings = {**answers.settings(), "uid": uid}
-        super().__init__(lambda: answers, comparison.selection, answers.document(), settings)
+    def __init__(self, page: RankProtocol | ComparisonProtocol, uid: str = "") -> None:
+        self.entry, self.styles = page.entry, page.styles
+        settings = {**page.settings(), "uid": uid}
+        super().__init__(lambda: page, page.selection, page.document(), settings)
 
 
 _MIME: Final = "application/vnd.jupyter.widget-view+json"
@@ -156,52 +135,36 @@ _SHOWN: Final[dict[str, list[weakref.ref[LinkedWidget]]]] = {}
 """The open widgets, by the cell that shows them."""
 
 
-def show(profile: Profile | Other, *, as_widget: bool = False, **_options: Any) -> LinkedWidget | None:
+def show(shown: Shown, *, as_widget: bool = False, **_options: Any) -> LinkedWidget | None:
     """Show a Profile where it is evaluated. With `as_widget`, return the views for the front-end to show."""
     # There are two outputs: a static one (text, and HTML with a picture) that needs no kernel, and the live
     # views, which hide it while they exist. The views are sent first if a front-end is listening (see
     # `show_when_ready`). A shell without a front-end gets the text. marimo uses `as_widget`.
     if as_widget:
-        return _widget(profile)
+        return ProfileWidget(shown) if isinstance(shown, Profile) else PageWidget(shown._page())
     shell = get_ipython()
     if shell is None or getattr(shell, "kernel", None) is None:
-        print(repr(profile))  # noqa: T201 - in a terminal this is the display
+        print(repr(shown))  # noqa: T201 - in a terminal this is the display
         return None
     try:
-        _show_views(profile, shell)
+        _show_views(shown, shell)
     except Exception as error:  # the cell has run; a failing view must not look like a failing cell
         reason = f"The views could not be created ({type(error).__name__}: {error})."
-        is_other = _is_board(profile) or _is_comparison(profile)
-        text = repr(profile if is_other else cast("Profile", profile).trace)
+        text = repr(shown.trace if isinstance(shown, Profile) else shown)
         display({"text/plain": f"{text}\n{reason}"}, raw=True)
     return None
 
 
-def _widget(shown: Profile | Other, uid: str = "") -> LinkedWidget:
-    if _is_board(shown):
-        return RankWidget(shown, uid)
-    if _is_comparison(shown):
-        return ComparisonWidget(shown, uid)
-    return ProfileWidget(cast("Profile", shown), uid)
-
-
-def _show_views(profile: Profile | Other, shell: InteractiveShell) -> None:
+def _show_views(shown: Shown, shell: InteractiveShell) -> None:
     cell = current_cell(shell)
     close_shown(cell, shell)
     uid = uuid.uuid4().hex[:12]
-    if _is_board(profile):
-        from ..ranks.page.queries import rank_fragment
-
-        html = rank_fragment(profile.frames({}), profile.headline, uid)
-    elif _is_comparison(profile):
-        from ..comparison.page.static_html import fragment
-
-        html = fragment(profile, uid)
-    else:
-        _show_profile(cast("Profile", profile), cell, shell, uid)
+    if isinstance(shown, Profile):
+        _show_profile(shown, cell, shell, uid)
         return
-    display({"text/plain": repr(profile), "text/html": html}, raw=True)
-    _display(_widget(profile, uid), cell, shell)
+    page = shown._page()
+    display({"text/plain": repr(shown), "text/html": page.static(uid)}, raw=True)
+    _display(PageWidget(page, uid), cell, shell)
 
 
 def _show_profile(shown: Profile, cell: str, shell: InteractiveShell, uid: str) -> None:
@@ -223,18 +186,6 @@ def _display(widget: LinkedWidget, cell: str, shell: InteractiveShell) -> None:
     if cell:
         _SHOWN.setdefault(cell, []).append(weakref.ref(widget))
     display({_MIME: {"version_major": 2, "version_minor": 0, "model_id": widget.model_id}}, raw=True)
-
-
-def _is_board(shown: Profile | Other) -> TypeGuard[RankBoard]:
-    """Return whether an object is a RankBoard, without importing its package."""
-    room = sys.modules.get("notebook_prof.ranks.page.board")
-    return room is not None and isinstance(shown, room.RankBoard)
-
-
-def _is_comparison(shown: Profile | Other) -> TypeGuard[Comparison]:
-    """Return whether an object is a Comparison, without importing its package."""
-    room = sys.modules.get("notebook_prof.comparison.comparison")
-    return room is not None and isinstance(shown, room.Comparison)
 
 
 def close_shown(cell: str, shell: InteractiveShell) -> None:

@@ -10,9 +10,9 @@ from ..collectors.python import py_spy_attachment as py_spy
 from ..interrupts import DelayedInterrupt
 from .ab_magic import TurnsMagics
 from .cell import CellTransformer, OneLine, strip_magic, watch
-from .magics import HistoryMagics, NotebookMagics, OpenMagics, ProfileMagics
+from .magics import ProfileMagics
 
-_MAGICS = (ProfileMagics, OpenMagics, TurnsMagics, HistoryMagics, NotebookMagics)
+_MAGICS = (ProfileMagics, TurnsMagics)
 
 
 def load(shell: Any) -> None:
@@ -23,9 +23,7 @@ def load(shell: Any) -> None:
         # last: leading empty lines and prompts are gone by then
         shell.input_transformers_cleanup.append(strip_magic)
         shell.input_transformers_post.insert(0, OneLine(shell))  # where IPython transforms it
-        shell.ast_transformers.append(
-            CellTransformer(lambda: shell.user_ns, lambda: str(shell.ast_node_interactivity))
-        )
+        shell.ast_transformers.append(CellTransformer(shell))
         shell.events.register("pre_run_cell", watch.pre_run_cell)
         shell.events.register("post_run_cell", watch.post_run_cell)
         shell.register_magics(*_MAGICS)

@@ -32,6 +32,7 @@ from ..session.engine import Session
 from ..session.records import WindowProgress
 from ..session.schedule import StepRange
 from ..trace.arrays import IntArray
+from ..units import cut
 from ..views.bundle import script, stylesheet
 from .widget import QuietWidget
 
@@ -157,14 +158,11 @@ class LiveState:
         self._counts: deque[tuple[int, int]] = deque(maxlen=64)
 
     def at(self, now_ns: int) -> dict[str, Any]:
-        """Return the state: JSON of at most 1.5 kB."""
-        # ``seconds`` since the cell began; ``steps``: how many have ended, ``rate``: how many end per second;
+        """Return the state: JSON of at most 1.5 kB. Its type is `LiveState` in ``js/src/live/texts.js``."""
         # ``of`` and ``step``: length of this loop, if known, and how many of its steps have ended; ``line``:
-        # its head, or -1; ``left``: seconds until it ends; ``state`` (``before recording after``), ``reason``
-        # (``asked known`` or empty); ``recorded``: number of recorded steps, ``last``: the times of the last
-        # ones in µs, ``median``: their median; ``window``: first and last requested step; ``lines``: line,
-        # text, share of the last steps, phase; ``phases``: their shares; ``until``: the request, and how well
-        # the median is known.
+        # its head; ``left``: seconds until it ends; ``last``: times of the last recorded steps in µs;
+        # ``lines``: line, text, share of the last steps, phase; ``until``: the request, and how well the
+        # median is known.
         window, end, schedule = self._session.window, self._session.early_end, self._session.schedule
         progress = window.progress()
         self._counts.append((now_ns, progress.steps))
@@ -213,8 +211,7 @@ class LiveState:
                 phase = "data" if number[row] == progress.line else phase_of(text)
                 phases[phase] = phases.get(phase, 0.0) + share
                 if len(lines) < _LINES:
-                    short = text if len(text) <= _TEXT else text[: _TEXT - 1] + "…"
-                    lines.append([int(number[row]), short, round(share, 3), phase])
+                    lines.append([int(number[row]), cut(text, _TEXT), round(share, 3), phase])
         return {"lines": lines, "phases": {name: round(share, 3) for name, share in phases.items()}}
 
 
@@ -254,20 +251,18 @@ def _length(node: ast.expr, namespace: Mapping[str, Any]) -> int | None:
         return None
     name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
     if name in ("range", "trange"):
-        numbers = [_integer(one, namespace) for one in node.args]
-        if any(number is None for number in numbers) or len(numbers) > 3 or numbers[2:] == [0]:
+        try:
+            return len(range(*(_integer(one, namespace) for one in node.args)))
+        except (TypeError, ValueError, OverflowError):  # an unknown number, or a step of 0
             return None
-        return len(range(*(number for number in numbers if number is not None)))
     if name == "zip":
         lengths = [_length(one, namespace) for one in node.args]
         return min((one for one in lengths if one is not None), default=None) if None not in lengths else None
     return _length(node.args[0], namespace) if name in _PASSED_ON else None
 
 
-def _integer(node: ast.expr, namespace: Mapping[str, Any]) -> int | None:
-    value = node.value if isinstance(node, ast.Constant) else None
-    if isinstance(node, ast.Name):
-        value = namespace.get(node.id)
+def _integer(node: ast.expr, namespace: Mapping[str, Any]) -> Any:
+    value = namespace.get(node.id) if isinstance(node, ast.Name) else getattr(node, "value", None)
     return value if type(value) is int else None
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import ast
 import itertools
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
+
+from ..collectors import marks
 
 _PACKAGE: Final = "notebook_prof"
 _MARKS: Final = ("step", "steps")
@@ -15,12 +18,8 @@ _MARKS: Final = ("step", "steps")
 
 def counts_itself(tree: ast.Module, namespace: Mapping[str, Any]) -> bool:
     """Return whether the source calls ``nbp.step()`` or ``nbp.steps(...)``, under any name."""
-    modules = {_PACKAGE} | {
-        name
-        for name, value in namespace.items()
-        if type(value).__name__ == "module" and getattr(value, "__name__", None) == _PACKAGE
-    }
-    functions = {name for name, value in namespace.items() if _is_mark(value)}
+    modules = {_PACKAGE, *(name for name, value in namespace.items() if value is sys.modules[_PACKAGE])}
+    functions = {name for name, value in namespace.items() if value is marks.step or value is marks.steps}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             modules |= {alias.asname or alias.name for alias in node.names if alias.name == _PACKAGE}
@@ -37,14 +36,6 @@ def _calls_mark(function: ast.expr, modules: set[str], functions: set[str]) -> b
     if not (isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name)):
         return False
     return function.attr in _MARKS and function.value.id in modules
-
-
-def _is_mark(value: Any) -> bool:
-    return (
-        type(value).__name__ == "function"
-        and getattr(value, "__module__", None) == f"{_PACKAGE}.collectors.marks"
-        and getattr(value, "__name__", None) in _MARKS
-    )
 
 
 Loop = ast.For | ast.AsyncFor | ast.While

@@ -20,7 +20,6 @@ from IPython.core.magic import (
 
 from ..errors import NotebookProfError, OptionError, nearest
 from ..interrupts import DelayedInterrupt
-from ..units import format_items
 from . import options
 from .run import deliver, recorded
 
@@ -39,7 +38,7 @@ class ShownAlready(Exception):
 
 @magics_class
 class ProfileMagics(Magics):  # type: ignore[misc]
-    """``%%profile`` and ``%profile``."""
+    """``%%profile`` and ``%profile``, ``%profile_open``, ``%profile_history`` and ``%profile_notebook``."""
 
     @no_var_expand  # type: ignore[untyped-decorator]
     @needs_local_scope  # type: ignore[untyped-decorator]
@@ -81,6 +80,90 @@ class ProfileMagics(Magics):  # type: ignore[misc]
                 _execute(shell, tree.body, local_ns)
         return value
 
+    @line_magic  # type: ignore[untyped-decorator]
+    def profile_open(self, line: str) -> None:
+        """Open a recording, show it, and bind it to ``_profile`` and ``nbp.last``.
+
+        ``%profile_open [--format NAME] PATH``
+
+        PATH is a file or a folder in any format of ``nbp.list_formats()``, recognised by its content. Quotes
+        are optional, even if it contains spaces. ``~`` is the home folder.
+        """
+        from ..profiles.files import open_profile
+
+        path, format_name = split_path(line)
+        try:
+            profile = open_profile(_existing(path), format_name)
+        except NotebookProfError as error:
+            raise UsageError(f"{_OPEN}: {error}") from None
+        except OSError as error:
+            raise UsageError(f"{_OPEN}: {path!r} cannot be read: {error.strerror or error}") from None
+        deliver(self.shell, profile)
+
+    @line_magic  # type: ignore[untyped-decorator]
+    def profile_history(self, line: str) -> CellHistory | Comparison | None:
+        """Show how long the runs of a cell took, when that changed, and what changed in its source.
+
+        ``%profile_history [RUN [RUN]]``
+
+        RUN is the number of a run, its name, or the text of a cell; by default the cell recorded last. Two
+        runs are compared, as ``nbp.compare(nbp.load(a), nbp.load(b))`` does. ``nbp.history()`` has the runs
+        of the whole project as a table.
+        """
+        words = line.split()
+        if words in (["-h"], ["--help"]):
+            print(self.profile_history.__doc__)  # noqa: T201  (the user asked for it)
+            return None
+        # imported here, since otherwise `%load_ext` would take a fifth longer
+        from ..comparison.comparison import compare
+        from ..runs.cell_history import cell_history
+        from ..runs.store import damaged_files
+        from ..runs.table import load, open_store
+        from ..runs.writing import missing
+
+        try:
+            if len(words) == 2:
+                a, b = (load(word) for word in words)
+                return compare(a, b, names=(f"run {words[0]}", f"run {words[1]}"))
+            store = open_store()
+            notes = [f"A damaged file was set aside: {path}." for path in damaged_files(store.folder)]
+            if lacks := missing():
+                notes.insert(0, f"{lacks[0].upper()}{lacks[1:]}.")
+            return cell_history(store, line.strip(), tuple(notes))
+        except NotebookProfError as error:
+            raise UsageError(f"%profile_history: {error}") from None
+
+    @line_magic  # type: ignore[untyped-decorator]
+    def profile_notebook(self, line: str) -> Profile | None:
+        """Watch every cell from now on: time, memory, CPU, statements; ≤ 3 ms per cell.
+
+        ``%profile_notebook [off | show]``
+
+        ``off`` ends the watch and removes its hooks. ``show`` displays the session so far, as does
+        ``nbp.notebook()``. A cell with ``%%profile`` is also recorded in full.
+        """
+        # imported here, since it imports all analyses
+        from ..cells.build import notebook
+        from .notebook import events
+
+        word = line.strip()
+        if word in ("-h", "--help"):
+            print(self.profile_notebook.__doc__)  # noqa: T201  (the user asked for it)
+        elif word == "show":
+            try:
+                return notebook()
+            except NotebookProfError as error:
+                raise UsageError(f"{_NOTEBOOK}: {error}") from None
+        elif word == "off":
+            events.unregister(self.shell)
+        elif word:
+            raise UsageError(f"{_NOTEBOOK} takes nothing, off or show; got {word!r}")
+        elif events.events_of(self.shell) is None:
+            with DelayedInterrupt():
+                events.register(self.shell)
+            print(_STARTED)  # noqa: T201
+        return None
+
 
 ProfileMagics.profile.__doc__ = (
     "Profile a cell, or with %profile one line, and explore it in linked views.\n\n" + options.help_text()
@@ -118,31 +201,6 @@ _FORMAT: Final = re.compile(r"\s*--format[ =]+(\S+)\s+(.*)|(.*?)\s+--format[ =]+
 _OPEN_USAGE: Final = f"{_OPEN} [--format NAME] PATH"
 
 
-@magics_class
-class OpenMagics(Magics):  # type: ignore[misc]
-    """``%profile_open``."""
-
-    @line_magic  # type: ignore[untyped-decorator]
-    def profile_open(self, line: str) -> None:
-        """Open a recording, show it, and bind it to ``_profile`` and ``nbp.last``.
-
-        ``%profile_open [--format NAME] PATH``
-
-        PATH is a file or a folder in any format of ``nbp.list_formats()``, recognised by its content. Quotes
-        are optional, even if it contains spaces. ``~`` is the home folder.
-        """
-        from ..profiles.files import open_profile
-
-        path, format_name = split_path(line)
-        try:
-            profile = open_profile(_existing(path), format_name)
-        except NotebookProfError as error:
-            raise UsageError(f"{_OPEN}: {error}") from None
-        except OSError as error:
-            raise UsageError(f"{_OPEN}: {path!r} cannot be read: {error.strerror or error}") from None
-        deliver(self.shell, profile)
-
-
 def split_path(line: str) -> tuple[str, str | None]:
     """Split the line into the path and the format, which is None if not given.
 
@@ -174,92 +232,8 @@ def _existing(text: str) -> Path:
     raise UsageError(f"{_OPEN}: there is no file or folder {text!r}: {there}")
 
 
-@magics_class
-class HistoryMagics(Magics):  # type: ignore[misc]
-    """``%profile_history``."""
-
-    @line_magic  # type: ignore[untyped-decorator]
-    def profile_history(self, line: str) -> CellHistory | Comparison | None:
-        """Show how long the runs of a cell took, when that changed, and what changed in its source.
-
-        ``%profile_history [RUN [RUN]]``
-
-        RUN is the number of a run, its name, or the text of a cell; by default the cell recorded last. Two
-        runs are compared, as ``nbp.compare(nbp.load(a), nbp.load(b))`` does. ``nbp.history()`` has the runs
-        of the whole project as a table.
-        """
-        words = line.split()
-        if words in (["-h"], ["--help"]):
-            print(self.profile_history.__doc__)  # noqa: T201  (the user asked for it)
-            return None
-        # imported here, since otherwise `%load_ext` would take a fifth longer
-        from ..comparison.comparison import compare
-        from ..runs.cell_history import cell_history
-        from ..runs.table import load, open_store
-
-        try:
-            if len(words) == 2:
-                a, b = (load(word) for word in words)
-                return compare(a, b, names=(f"run {words[0]}", f"run {words[1]}"))
-            store = open_store()
-            return cell_history(store, line.strip(), _notes(store.folder))
-        except NotebookProfError as error:
-            raise UsageError(f"%profile_history: {error}") from None
-
-
-def _notes(folder: Any) -> tuple[str, ...]:
-    """Return notes on runs that could not be stored."""
-    from ..runs import writing
-    from ..runs.store import damaged_files
-
-    lost = writing.losses()
-    notes = (
-        [f"Runs of this kernel that are missing: {lost['lost']}; {lost['reason']}."] if lost["lost"] else []
-    )
-    if left := writing.waiting():
-        notes.append(f"Not here yet: {format_items(left, 'run')} of this kernel, being written; try again.")
-    notes += [f"A damaged file was set aside: {path}." for path in damaged_files(folder)]
-    return tuple(notes)
-
-
 _NOTEBOOK: Final = "%profile_notebook"
 _STARTED: Final = (
     "notebook_prof watches every cell from now on. `%profile_notebook show`, or nbp.notebook(), shows what "
     "they took; `%profile_notebook off` ends it."
 )
-
-
-@magics_class
-class NotebookMagics(Magics):  # type: ignore[misc]
-    """``%profile_notebook``."""
-
-    @line_magic  # type: ignore[untyped-decorator]
-    def profile_notebook(self, line: str) -> Profile | None:
-        """Watch every cell from now on: time, memory, CPU, statements; ≤ 3 ms per cell.
-
-        ``%profile_notebook [off | show]``
-
-        ``off`` ends the watch and removes its hooks. ``show`` displays the session so far, as does
-        ``nbp.notebook()``. A cell with ``%%profile`` is also recorded in full.
-        """
-        # imported here, since it imports all analyses
-        from ..cells.build import notebook
-        from .notebook import events
-
-        word = line.strip()
-        if word in ("-h", "--help"):
-            print(self.profile_notebook.__doc__)  # noqa: T201  (the user asked for it)
-        elif word == "show":
-            try:
-                return notebook()
-            except NotebookProfError as error:
-                raise UsageError(f"{_NOTEBOOK}: {error}") from None
-        elif word == "off":
-            events.unregister(self.shell)
-        elif word:
-            raise UsageError(f"{_NOTEBOOK} takes nothing, off or show; got {word!r}")
-        elif events.events_of(self.shell) is None:
-            with DelayedInterrupt():
-                events.register(self.shell)
-            print(_STARTED)  # noqa: T201
-        return None

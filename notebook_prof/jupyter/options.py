@@ -13,36 +13,40 @@ from typing import NoReturn, get_args
 
 from ..collectors.options import GONE, CollectorOptions, EngineName
 from ..errors import OptionError, nearest
-from ..session.plan import recording_text
-from ..session.schedule import StepRange, step_range
+from ..session.plan import Plan, recording_text
+from ..session.schedule import StepRange, WholeRun, step_range
 from ..session.sources import STEP_BY, interleave
 from ..units import parse_ns, parse_share
 
 MAGIC = "%%profile"
 
 
-@dataclass(frozen=True, slots=True)
-class MagicOptions:
-    """The parsed options of a ``%%profile`` line."""
+@dataclass(frozen=True)
+class MagicOptions(Plan):
+    """The parsed options of a ``%%profile`` line: the plan of its recording, and what becomes of that."""
 
-    name: str | None
-    steps: StepRange | None
-    collectors: tuple[str, ...]
-    step_by: str
-    loop_line: int | None
-    recorded: CollectorOptions
-    stop_after: bool
-    until: float | None
-    quiet: bool
-    save: Path | None
-    run_name: str
-    keep: bool
-    history: bool
+    name: str | None = None
+    loop_line: int | None = None
+    quiet: bool = False
+    save: Path | None = None
+    run_name: str = ""
+    keep: bool = False
+    history: bool = True
+
+    @property
+    def steps(self) -> StepRange | None:
+        """The requested steps; None for the whole cell."""
+        return self.schedule if isinstance(self.schedule, StepRange) else None
+
+    @property
+    def takes_any_loop(self) -> bool:
+        """Whether a loop without a sign of training counts steps, too."""
+        return self.steps is not None or self.step_by == "loop"
 
     @property
     def recording(self) -> str:
         """The options that affect a recording's times, as text."""
-        return recording_text(self.collectors, self.steps, self.step_by, self.recorded)
+        return recording_text(self.collectors, self.steps, self.step_by, self.options)
 
 
 class OptionParser(argparse.ArgumentParser):
@@ -214,11 +218,12 @@ def _checked(namespace: argparse.Namespace, prog: str) -> MagicOptions:
         raise OptionError(f"{prog}: --loop and --step-by {namespace.step_by} contradict each other; give one")
     return MagicOptions(
         name=name,
-        steps=steps,
+        schedule=steps or WholeRun(),
         collectors=_names(namespace.collectors),
         step_by="loop" if namespace.loop is not None else namespace.step_by,
         loop_line=namespace.loop,
-        recorded=recorded,
+        options=recorded,
+        title="a profiled cell that has not ended",
         stop_after=namespace.stop_after,
         until=until,
         quiet=namespace.quiet,

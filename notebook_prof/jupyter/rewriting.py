@@ -362,8 +362,7 @@ def _ticking(
     try:
         with quietly(str(file)):
             tree = ast.parse(file.read_bytes(), str(file))
-            weak = options.steps is not None or options.step_by == "loop"
-            found = find_loops(tree, weak=weak, namespace=namespace)
+            found = find_loops(tree, weak=options.takes_any_loop, namespace=namespace)
             if not found or counts_itself(tree, {}):
                 return None
             made = rewrite(tree, found, stop_after=options.stop_after, marks=False, script=next(_scripts))

@@ -23,8 +23,7 @@ from ..interrupts import DelayedInterrupt
 from ..profiles.deferred_trace import DeferredTrace
 from ..session import current, ticks
 from ..session.engine import Session
-from ..session.plan import EndOfWindow, LoopInSource, Plan
-from ..session.schedule import WholeRun
+from ..session.plan import EndOfWindow, LoopInSource
 from ..trace.source_lines import text_lines
 from .cell import ResultUnknown, current_cell, let_leave, watch, when_failing
 from .options import MAGIC, MagicOptions, parse
@@ -223,15 +222,6 @@ def recorded(shell: Any, options: MagicOptions, source: str) -> Iterator[None]:
 def _session(
     options: MagicOptions, source: str, loops: Sequence[LoopInSource], marked: bool, file: str = ""
 ) -> Session:
-    plan = Plan(
-        collectors=options.collectors,
-        schedule=options.steps or WholeRun(),
-        step_by=options.step_by,
-        options=options.recorded,
-        stop_after=options.stop_after,
-        until=options.until,
-        title="a profiled cell that has not ended",
-    )
     shell = get_ipython()
     namespace: dict[str, Any] = {} if shell is None else shell.user_ns
     names = NameWatch(lambda: Roots(namespace, running_frames(namespace)))
@@ -240,7 +230,7 @@ def _session(
     CELLS.update(_odd_cells(shell))
     if shell is not None and (cell := current_cell(shell)):
         metadata["cell_id"] = cell
-    return Session(plan, loops=loops, marked=marked, metadata=metadata, names=names)
+    return Session(options, loops=loops, marked=marked, metadata=metadata, names=names)
 
 
 def _numbers(shell: Any) -> list[tuple[str, int]]:

@@ -9,7 +9,7 @@ import threading
 import weakref
 from base64 import b64encode
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import anywidget
 import traitlets
@@ -20,20 +20,14 @@ from ..service.headline import headline_pieces
 from ..views.bundle import VERSION, Entry, Style, bokehjs, script, stylesheet
 
 if TYPE_CHECKING:
+    from ..comparison.page.queries import ComparisonProtocol
     from ..profiles.profile import Profile
+    from ..ranks.page.queries import RankProtocol
     from ..views.page_queries import PageQueries
 
+    Answers = PageQueries | RankProtocol | ComparisonProtocol
+
 Claims = tuple[Claim, ...]
-
-
-class Answering(Protocol):
-    """Answers a page's requests."""
-
-    def answer(self, request: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
-        """Answer with content and buffers."""
-
-    def select(self, patch: Mapping[str, Any], source: str, base_revision: int | None) -> dict[str, Any]:
-        """Apply a selection of the page, and return the state after it."""
 
 
 class QuietWidget(anywidget.AnyWidget):
@@ -55,8 +49,8 @@ class LinkedWidget(QuietWidget):
     # Python writes the trait ``selection``, a mirror of the Selection. The page sends a selection as a
     # message, with the revision on which it is based. `document` has figures without data, as JSON; `answers`
     # is called for each request.
-    entry: ClassVar[Entry] = "profile_widget"
-    styles: ClassVar[tuple[Style, ...]] = ("dashboard",)
+    entry: Entry = "profile_widget"
+    styles: tuple[Style, ...] = ("dashboard",)
     _esm = traitlets.Unicode().tag(sync=True)
     _css = traitlets.Unicode().tag(sync=True)
     document = traitlets.Unicode().tag(sync=True)
@@ -68,7 +62,7 @@ class LinkedWidget(QuietWidget):
 
     def __init__(
         self,
-        answers: Callable[[], Answering],
+        answers: Callable[[], Answers],
         selection: Selection,
         document: str,
         settings: Mapping[str, Any],

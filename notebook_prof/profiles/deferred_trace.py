@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from ..background import Cancelled, IdleTime, checkpoint, start_thread
+from ..background import Cancelled, IdleTime, JobQueue, checkpoint, start_thread
 from ..errors import NotRecordedError
 from ..own_processes import at_exit
 from ..trace.trace import Trace
@@ -79,18 +78,14 @@ class _TraceBuild:
 
     def start(self) -> None:
         """Run the build at once in a new thread, unless it has begun."""
-        thread = threading.Thread(target=self.run, name=THREAD, daemon=True)
         with self._lock:
             if self._build is None or self._thread is not None:
                 return
-            self._thread = thread
             _unfinished.add(self)
             at_exit(_leave)
-            try:
-                thread.start()
+            self._thread = start_thread(self.run, THREAD)
+            if self._thread is not None:
                 return
-            except RuntimeError:  # threads cannot be started while the process exits
-                self._thread = None
         self.run()
 
     def start_later(self) -> None:
@@ -100,7 +95,7 @@ class _TraceBuild:
                 return
             _unfinished.add(self)
             at_exit(_leave)
-        _queue.put(self)
+        _queue.put(self.run)
 
     def run(self) -> None:
         """Build the Trace, unless another thread has begun to."""
@@ -135,38 +130,8 @@ class _TraceBuild:
         self.done.set()
 
 
-class _Queue:
-    """Builds Traces one at a time, in one thread, as long as nobody is waiting for them."""
-
-    # With a thread for each, all of them would compete with the cell that runs after *Run All*.
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._waiting: deque[_TraceBuild] = deque()
-        self._thread: threading.Thread | None = None
-
-    def put(self, work: _TraceBuild) -> None:
-        """Add a build to the end of the queue."""
-        with self._lock:
-            self._waiting.append(work)
-            if self._thread is None:
-                self._thread = start_thread(self._run, THREAD)
-            if self._thread is not None:
-                return
-            self._waiting.clear()
-        work.run()
-
-    def _run(self) -> None:
-        while True:
-            with self._lock:
-                if not self._waiting:
-                    self._thread = None
-                    return
-                work = self._waiting.popleft()
-            work.run()
-            del work  # otherwise the Trace would live until the next build
-
-
-_queue = _Queue()
+# With a thread for each, all of them would compete with the cell that runs after *Run All*.
+_queue = JobQueue(THREAD)
 _unfinished: set[_TraceBuild] = set()
 
 
@@ -184,7 +149,7 @@ at_exit(_leave)  # now, so that it runs after the history's own, which waits for
 
 def _lose_in_fork() -> None:
     global _queue
-    _queue = _Queue()
+    _queue = JobQueue(THREAD)
     for work in list(_unfinished):
         work.lose_in_fork()
     _unfinished.clear()

@@ -23,13 +23,8 @@ def display(shown: Any, **options: Any) -> Any:
     raise NotImplementedError
 
 
-VIEWS: Final = {
-    "timeline": "timeline",
-    "operators": "operator_table",
-    "memory": "memory_curve",
-    "phases": "phase_bars",
-}
-"""Functions of `notebook_prof.views.pictures.single` for ``(trace, selection)``, by method of `Plot`."""
+VIEWS: Final = ("timeline", "operators", "memory", "phases")
+"""Views of the whole Profile; the others are those of tabs."""
 
 
 class Plot:
@@ -38,11 +33,6 @@ class Plot:
     Each call builds a new model from the current selection. If there is nothing to draw, the model is a
     sentence that says why. With an option, as in ``p.plot.flame(metric="device_ns")``, a tab becomes a single
     picture.
-
-    Parameters
-    ----------
-    trace : Trace
-    selection : Selection
     """
 
     def __init__(self, trace: Trace, selection: Selection) -> None:
@@ -50,19 +40,19 @@ class Plot:
 
     def timeline(self) -> UIElement:
         """Draw tracks over time, a lane for each depth."""
-        return self._build("timeline")
+        return self._single("timeline")
 
     def operators(self) -> UIElement:
         """Return the operator table."""
-        return self._build("operators")
+        return self._single("operator_table")
 
     def memory(self) -> UIElement:
         """Draw allocated and reserved memory over time, with its peak."""
-        return self._build("memory")
+        return self._single("memory_curve")
 
     def phases(self) -> UIElement:
         """Return one bar per step, divided into its phases."""
-        return self._build("phases")
+        return self._single("phase_bars")
 
     def __getattr__(self, name: str) -> Callable[..., UIElement]:
         """Return a picture of a tab. The tabs are declared in `notebook_prof.views.tabs`."""
@@ -76,9 +66,9 @@ class Plot:
         models = importlib.import_module("notebook_prof.views.tab_models")
         return [*super().__dir__(), *models.PLOTS]
 
-    def _build(self, view: str) -> Any:
+    def _single(self, function: str) -> Any:
         single = importlib.import_module("notebook_prof.views.pictures.single")  # loads Bokeh
-        return getattr(single, VIEWS[view])(self._trace, self._selection)
+        return getattr(single, function)(self._trace, self._selection)
 
     def __repr__(self) -> str:
         models = importlib.import_module("notebook_prof.views.tab_models")

@@ -86,10 +86,6 @@ class Namespace:
     A subclass defines `path`, its name on a Profile, and its methods. If it has ``__call__``, the namespace
     can also be called.
 
-    Parameters
-    ----------
-    profile : Profile
-
     Examples
     --------
     >>> from notebook_prof import Profile
@@ -124,14 +120,19 @@ class Namespace:
         if callable(self):
             calls = {f"p.{self.path}()": type(self).__call__, **calls}
         width = max(map(len, calls))
-        return "\n".join(f"{call.ljust(width)}  {_first(member)}" for call, member in calls.items())
+        firsts = [(inspect.getdoc(member) or "").partition("\n")[0] for member in calls.values()]
+        return "\n".join(f"{call.ljust(width)}  {first}" for call, first in zip(calls, firsts, strict=True))
+
+
+N = TypeVar("N", bound=Namespace)
+
+
+def topic(kind: type[N]) -> N:
+    """Make a property of a Profile: its namespace of this kind."""
+    return cast("N", property(kind, doc=kind.__doc__))
 
 
 def trace_of(holder: Any) -> Trace:
     """Return the Trace of a Profile, or of a namespace's Profile."""
     trace: Trace = (holder._profile if isinstance(holder, Namespace) else holder).trace
     return trace
-
-
-def _first(member: Callable[..., Any]) -> str:
-    return (inspect.getdoc(member) or "").partition("\n")[0]

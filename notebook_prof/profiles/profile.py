@@ -3,42 +3,36 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Concatenate, Final
 
 import pandas as pd
 
-from .. import analysis, expectations, profiles
+from .. import analysis, expectations
 from ..analysis.notebook.recorded import is_notebook
+from ..analysis.verdict.claims import Sentence
 from ..errors import OptionError, nearest
 from ..selection import Selection
 from ..trace.trace import Trace, format_of
+from . import topics
 from .deferred_trace import DeferredTrace
 from .display import Plot, display
-from .namespace import method
-from .text import PlainText, operator_table, profile_text, summary_text, trust_lines, with_second_line
-from .topics import (
-    Compat,
-    Compilations,
-    Cpu,
-    CriticalPath,
-    Device,
-    Distributed,
-    Input,
-    Kernels,
-    Lines,
-    Memory,
-    MindSpore,
-    Operators,
-    Steps,
-    topic,
-    topics,
-)
+from .namespace import method, topic
+from .text import PlainText, operator_table, profile_text, summary_text, trust_lines
 
 if TYPE_CHECKING:
     from .brief import Brief
     from .export import Export
+    from .replay import Replayed
 
 _STYLES: Final = ("short", "paddle", "torch")
+
+
+def _replay() -> Callable[Concatenate[Trace, ...], Replayed]:
+    from .replay import replay
+
+    return replay
 
 
 class Profile:
@@ -53,8 +47,8 @@ class Profile:
 
     Notes
     -----
-    The methods are functions of `notebook_prof.analysis` with the trace filled in. The methods of a topic are
-    in a namespace, as in ``p.memory.peak()``; ``p.memory`` lists them. They cover the whole trace unless they
+    The methods are functions of `notebook_prof.analysis` with the trace filled in; those of a topic are in a
+    namespace, as in ``p.memory.peak()``, and ``p.memory`` lists them. They cover the whole trace unless they
     are restricted, as in ``p.operators(window=p.selection.window)``.
 
     Examples
@@ -180,8 +174,9 @@ class Profile:
         trace = self.trace
         if self._verdict is None:
             verdict = analysis.verdict(trace)
-            since = "" if verdict.kind == "nothing-recorded" else self._since()
-            self._verdict = with_second_line(verdict, since)
+            if verdict.kind != "nothing-recorded" and (since := self._of_history("sentence")):
+                verdict = replace(verdict, further=(Sentence(since), *verdict.further))
+            self._verdict = verdict
         return self._verdict
 
     @property
@@ -192,16 +187,13 @@ class Profile:
         The second line of `verdict` is computed from its tables. `notebook_prof.load` returns the two runs.
         """
         self.trace  # noqa: B018 (waits until it is built)
+        return self._of_history("comparison")
+
+    def _of_history(self, what: str) -> Any:
         try:
-            return None if self._history is None else self._history.comparison(self)
+            return None if self._history is None else getattr(self._history, what)(self)
         except Exception:  # an error of the history must not break the Profile
             return None
-
-    def _since(self) -> str:
-        try:
-            return "" if self._history is None else self._history.sentence(self)
-        except Exception:
-            return ""
 
     @property
     def trust(self) -> pd.DataFrame:
@@ -246,87 +238,34 @@ class Profile:
     event_log = method(lambda: analysis.event_log)
     why = method(lambda: analysis.why)
     what_if = method(lambda: analysis.what_if)
-    replay = method(lambda: profiles.replay)
+    replay = method(_replay)
     training = method(lambda: analysis.training)
     expect = method(lambda: expectations.expect)
 
-    @property
-    def operators(self) -> Operators:
-        """Operators: ``p.operators()`` sums them by name; also ``calls`` and ``work``."""
-        return Operators(self)
-
-    @property
-    def kernels(self) -> Kernels:
-        """Device work: ``p.kernels()`` sums it by kernel; also ``origins``."""
-        return Kernels(self)
-
-    @property
-    def steps(self) -> Steps:
-        """Steps: ``p.steps()`` lists them; also ``breakdown``, ``trace``, ``one_time``, ``overhead``."""
-        return Steps(self)
-
-    @property
-    def memory(self) -> Memory:
-        """Memory: ``p.memory()`` is the curve; also ``peak``, ``live``, ``by``, ``growth`` and more."""
-        return Memory(self)
-
-    @property
-    def input(self) -> Input:
-        """The input of steps: ``pipeline``, ``loaders``, ``bounds``, ``workers`` and more."""
-        return Input(self)
-
-    @property
-    def device(self) -> Device:
-        """Devices: ``p.device()`` returns how busy each was; also ``idle``, ``launches`` and more."""
-        return Device(self)
-
-    @property
-    def critical_path(self) -> CriticalPath:
-        """What determined the duration of steps, piece by piece or summed; also ``hops``, ``spans``,
-        ``doubts``."""
-        return CriticalPath(self)
-
-    @property
-    def lines(self) -> Lines:
-        """Lines of source: ``p.lines()`` has the time of each; also ``calls`` and ``imports``."""
-        return Lines(self)
-
-    @property
-    def compilations(self) -> Compilations:
-        """Compilations of ``torch.compile``: ``p.compilations()`` lists them; also ``graph_breaks
-        kernels``."""
-        return Compilations(self)
-
-    @property
-    def cpu(self) -> Cpu:
-        """The host: ``p.cpu()`` is CPU time by thread and process; also ``use``, ``states``, ``waits``."""
-        return Cpu(self)
-
-    @property
-    def distributed(self) -> Distributed:
-        """Communication: ``p.distributed()`` by step and device; also ``breakdown``, ``collectives``."""
-        return Distributed(self)
-
-    @property
-    def mindspore(self) -> MindSpore:
-        """Folders of a MindSpore cluster: ``cluster_steps``, ``cluster_links``, ``cluster_advice``."""
-        return MindSpore(self)
-
-    @property
-    def compat(self) -> Compat:
-        """What other profilers print, such as ``p.compat.torch_table()``. ``p.compat`` lists them all."""
-        return Compat(self)
+    operators = topic(topics.Operators)
+    kernels = topic(topics.Kernels)
+    steps = topic(topics.Steps)
+    memory = topic(topics.Memory)
+    input = topic(topics.Input)
+    device = topic(topics.Device)
+    critical_path = topic(topics.CriticalPath)
+    lines = topic(topics.Lines)
+    compilations = topic(topics.Compilations)
+    cpu = topic(topics.Cpu)
+    distributed = topic(topics.Distributed)
+    mindspore = topic(topics.MindSpore)
+    compat = topic(topics.Compat)
 
     if not TYPE_CHECKING:  # so type checkers still report unknown attributes
 
         def __getattr__(self, name: str) -> Any:
             """A topic that another package has registered."""
-            if name[0] == "_" or name not in topics():
+            if name[0] == "_" or name not in topics.registered():
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            return topic(name)(self)
+            return topics.registered_topic(name)(self)
 
     def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *topics()})
+        return sorted({*super().__dir__(), *topics.registered()})
 
     @property
     def export(self) -> Export:

@@ -171,22 +171,15 @@ def replay(
 
     Notes
     -----
-    Tensors have the recorded shapes, strides and element types, but random values, since values are not
-    recorded. Files from before PyTorch 2.4 have no strides, so their inputs are contiguous. Calls run without
-    autograd and autocast. All variants take turns, A B C C B A, so changes in the machine's speed affect all
-    of them. The interval is a paired Student's t over the rounds (`shift_of_runs`). The CPU's caches are
-    warm, which they may not be in the loop. An optimizer gets parameters of the shapes that had gradients,
-    and default arguments. Times do not include the conversion of inputs, since in the program, their producer
-    would have to use that layout or type.
+    Tensors have the recorded shapes, strides (since PyTorch 2.4) and element types, but random values. An
+    optimizer gets parameters of the shapes that had gradients, and default arguments. Calls run without
+    autograd and autocast, with warm caches, and all variants take turns, A B C C B A. The interval is a
+    paired Student's t over the rounds. Times do not include the conversion of inputs.
 
     The gain of a step is that of ``p.what_if(scale={operator: factor})``, for the change and for both ends of
-    its interval. Calls that were not replayed count as unchanged. The gain is missing if no change was shown,
-    if `what_if` refuses, if results of the same type differ by more than 5 %, or if calls on the host take
-    more than three times or less than a third of their recorded time, which means that the machine has
-    changed.
-
-    The user's tensors, random states, number of threads, default element type and PyTorch flags are restored
-    afterwards.
+    its interval; calls that were not replayed count as unchanged. It is missing if no change was shown, if
+    `what_if` refuses, if results of the same type differ by more than 5 %, or if calls on the host take more
+    than three times or less than a third of their recorded time.
 
     Examples
     --------

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Container, Sequence
 from typing import Final
 
 import pandas as pd
 
 from .. import analysis
-from ..analysis.verdict.claims import Sentence
 from ..trace.trace import Trace
 from ..units import cut, format_count, format_items, format_ns, format_share
 
@@ -24,11 +23,6 @@ class PlainText(str):
 
     def __repr__(self) -> str:
         return str(self)
-
-
-def with_second_line(verdict: analysis.Verdict, line: str) -> analysis.Verdict:
-    """Insert a line after the first line of a verdict. An empty line changes nothing."""
-    return replace(verdict, further=(Sentence(line), *verdict.further)) if line else verdict
 
 
 def profile_text(trace: Trace, verdict: analysis.Verdict, trust: pd.DataFrame, lines: pd.DataFrame) -> str:
@@ -170,14 +164,21 @@ def operator_table(operators: pd.DataFrame, by: str, rows: int) -> PlainText:
         columns["device total"] = [format_ns(value) for value in shown["device_ns"]]
     if "doubt" in shown:
         columns["doubt"] = list(shown["doubt"])
-    widths = {head: max([len(head), *map(len, cells)]) for head, cells in columns.items()}
-    lines = [_line(list(columns), list(widths.values()))]
-    lines += [_line(list(cells), list(widths.values())) for cells in zip(*columns.values(), strict=True)]
+    lines = aligned([list(columns), *zip(*columns.values(), strict=True)], left=[0])
     if len(operators) > len(shown):
         lines.append(f"… and {format_count(len(operators) - len(shown))} more")
     return PlainText("\n".join(lines))
 
 
-def _line(cells: list[str], widths: list[int]) -> str:
-    first, *others = cells
-    return "  ".join([first.ljust(widths[0]), *(c.rjust(w) for c, w in zip(others, widths[1:], strict=True))])
+def aligned(rows: Sequence[Sequence[str]], left: Container[int] = ()) -> list[str]:
+    """Return rows as lines with columns two spaces apart, to the right except those in `left`.
+
+    >>> aligned([["name", "n"], ["mm", "12"]], left=[0])
+    ['name   n', 'mm    12']
+    """
+    pads = [str.ljust if i in left else str.rjust for i in range(len(rows[0]))]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(pad(cell, width) for pad, cell, width in zip(pads, row, widths, strict=True)).rstrip()
+        for row in rows
+    ]

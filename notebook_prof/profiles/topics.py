@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from .. import analysis, extensions
 from ..analysis.verdict.claims import METHODS
@@ -20,52 +20,45 @@ class Compat(Namespace):
 
     path: ClassVar[str] = "compat"
 
-    @classmethod
-    def members(cls) -> dict[str, Callable[..., Any]]:
-        """Return all printers by name, including those of other packages."""
-        for name in extensions.points("printers"):
-            _attach(name)
-        return super().members()
+    def __init__(self, profile: Any) -> None:
+        super().__init__(profile)
+        for name in extensions.points("printers").keys() - vars(Compat).keys():
+            _attach(name)  # of another package
 
-    def __getattr__(self, name: str) -> Any:
-        if name[0] == "_" or name not in extensions.points("printers"):
-            raise AttributeError(f"p.compat has no {name!r}: it has {', '.join(dir(self))}")
-        _attach(name)
-        return getattr(self, name)
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
 
 
 def _attach(name: str) -> None:
-    made: Any = method(_printer(name))
+    made: Any = method(functools.partial(_printer, name))
     made.__set_name__(Compat, name)
     setattr(Compat, name, made)
 
 
-def _printer(name: str) -> Callable[[], Callable[..., Any]]:
-    def load() -> Callable[..., Any]:
-        printer = extensions.load("printers", name)
+def _printer(name: str) -> Callable[..., Any]:
+    printer = extensions.load("printers", name)
 
-        @functools.wraps(printer)
-        def shown(trace: Trace, *args: Any, **options: Any) -> Any:
-            result = printer(trace, *args, **options)
-            return PlainText(result) if isinstance(result, str) else result
+    @functools.wraps(printer)
+    def shown(trace: Trace, *args: Any, **options: Any) -> Any:
+        result = printer(trace, *args, **options)
+        return PlainText(result) if isinstance(result, str) else result
 
-        return shown
-
-    return load
+    return shown
 
 
 for _name in extensions.OURS["printers"]:
     _attach(_name)
 
 
-def topics() -> set[str]:
+def registered() -> set[str]:
     """Return the topics of analyses that other packages have registered as ``TOPIC.NAME``."""
     return {name.partition(".")[0] for name in extensions.points("analyses")}
 
 
 @functools.cache
-def topic(path: str) -> type[Namespace]:
-    """Return the namespace of one of `topics`."""
+def registered_topic(path: str) -> type[Namespace]:
+    """Return the namespace of one of `registered`."""
     members = {
         name.partition(".")[2]: method(functools.partial(extensions.load, "analyses", name))
         for name in extensions.points("analyses")

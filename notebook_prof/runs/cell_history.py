@@ -12,11 +12,12 @@ import pandas as pd
 from ..analysis.source.annotated import cell_lines
 from ..analysis.source.lines import CELL
 from ..comparison.changes import source_changes
+from ..comparison.page.static_html import STYLE
 from ..comparison.run import Side
 from ..comparison.verdict import signed_percent
 from ..errors import OptionError, nearest
+from ..profiles.text import aligned
 from ..statistics import shift_of_steps, widened
-from ..trace.schema import Column, Table
 from ..units import format_items, format_ns
 from .change_sentence import edits, noise_between
 from .entry import HistoryRun, read_run
@@ -24,44 +25,13 @@ from .identity import kernel_id
 from .store import Store
 from .table import runs_of
 
-COLUMNS: Final = Table(
-    "cell_history",
-    (
-        Column("run", "int64", "", "number, for `load`"),
-        Column("at", "datetime64[ns, UTC]", "", "when the recording ended"),
-        Column("name", "str", "", "given by `--name`"),
-        Column("steps", "int64", "", "steps that count; 1 for a recording without steps"),
-        Column("p50_ns", "float64", "ns", "median step"),
-        Column("earlier", "Int64", "", "number of the run that it is compared with"),
-        Column(
-            "change", "float64", "1", "change of a step: 0.05 is 5 % slower; missing without an earlier run"
-        ),
-        Column("low", "float64", "1", "lower end of its 95 % interval; missing with few steps"),
-        Column("high", "float64", "1", "upper end"),
-        Column("significant", "bool", "", "whether the interval excludes 0"),
-        Column("source_change", "str", "", "changed lines of the source"),
-        Column("failed", "bool", "", "whether the code ended with an exception"),
-        Column("kept", "bool", "", "whether the recording was kept"),
-    ),
-)
 MOST: Final = 40
 """Number of runs that are shown."""
 _BLOCKS: Final = "▁▂▃▄▅▆▇█"
 _WIDE, _HIGH = 520, 64
-_STYLE: Final = """
-.nbp-runs{font:13px/1.45 system-ui,sans-serif;color:var(--jp-ui-font-color1,#1f2328);max-width:900px;
- --line:var(--jp-border-color2,#d0d7de);--soft:var(--jp-ui-font-color2,#57606a);--less:#0b6e4f;--more:#a8323e}
-@media (prefers-color-scheme:dark){body:not([data-jp-theme-light=true]) .nbp-runs{
- color:var(--jp-ui-font-color1,#e6edf3);--line:var(--jp-border-color2,#30363d);
- --soft:var(--jp-ui-font-color2,#9da7b1);--less:#5fd0b5;--more:#ff9aa5}}
-body[data-jp-theme-light=false] .nbp-runs{--less:#5fd0b5;--more:#ff9aa5}
-.nbp-runs table{border-collapse:collapse;width:100%;table-layout:auto}
-.nbp-runs td,.nbp-runs th{padding:2px 8px;text-align:right;border:0;border-bottom:1px solid var(--line);
- font-variant-numeric:tabular-nums;white-space:nowrap;font-weight:400;background:none}
-.nbp-runs td:last-child,.nbp-runs th:last-child{text-align:left;white-space:normal}
-.nbp-runs th,.nbp-runs .soft{color:var(--soft)}.nbp-runs .less{color:var(--less)}
-.nbp-runs .more{color:var(--more)}.nbp-runs code{font-family:ui-monospace,monospace}
-.nbp-runs svg{display:block;width:100%;max-width:560px;height:auto}
+_STYLE: Final = f"""{STYLE}
+.nbp-runs table{{table-layout:auto;max-width:900px}}.nbp-runs td:last-child{{white-space:normal}}
+.nbp-runs svg{{display:block;width:100%;max-width:560px;height:auto}}
 """
 
 
@@ -83,15 +53,8 @@ class CellHistory:
     def __repr__(self) -> str:
         if not len(self.table):
             return "\n".join([f"No run of this cell is in the history ({self.folder}).", *self.notes])
-        rows = self.table.to_dict("records")
-        cells = [_HEADS, *(_cells(row) for row in rows)]
-        widths = [max(len(one[i]) for one in cells) for i in range(len(_HEADS) - 1)]
-        lines = [
-            "  ".join(
-                [*(text.rjust(width) for text, width in zip(one, widths, strict=False)), one[-1]]
-            ).rstrip()
-            for one in cells
-        ]
+        rows = [_HEADS, *map(_cells, self.table.to_dict("records"))]
+        lines = aligned(rows, left=[len(_HEADS) - 1])
         return "\n".join([f"{self._title}  {self.sparkline}", *lines, *self._calls, *self.notes])
 
     def _repr_html_(self) -> str:
@@ -107,8 +70,8 @@ class CellHistory:
         calls = "".join(f"<p><code>{html.escape(call)}</code></p>" for call in self._calls)
         notes = "".join(f'<p class="soft">{html.escape(note)}</p>' for note in self.notes)
         table = f"<table><tr>{heads}</tr>{''.join(rows)}</table>"
-        title = f"<p><b>{html.escape(self._title)}</b></p>"
-        return f'<div class="nbp-runs"><style>{_STYLE}</style>{title}{self._svg()}{table}{calls}{notes}</div>'
+        style, title = f"<style>{_STYLE}</style>", f"<p><b>{html.escape(self._title)}</b></p>"
+        return f'<div class="nbp-compare nbp-runs">{style}{title}{self._svg()}{table}{calls}{notes}</div>'
 
     @property
     def _title(self) -> str:
@@ -177,20 +140,16 @@ def cell_history(store: Store, what: str = "", notes: tuple[str, ...] = ()) -> C
     """Return the latest runs of a cell. Raises OptionError if nothing matches `what`."""
     # `what` is the number or name of a run, the id of the cell, or text of its source; by default the cell
     # recorded last, in this kernel if possible. `notes` are shown below the table.
-    lineage = _lineage_of(store, what)
-    if lineage is None:
-        return CellHistory(COLUMNS.empty(), str(store.folder), notes)
-    runs = runs_of(store, "coalesce(lineage, id) = ?", (lineage,)).tail(MOST).reset_index(drop=True)
+    table = runs_of(store)
+    lineage = _lineage_of(table, what)
+    runs = table[table["lineage"] == lineage].tail(MOST).reset_index(drop=True)
     entries = {run: read_run(store, run) for run in runs["run"].tolist()}
     changes = [_change(store, entries, *pair) for pair in zip(runs["run"], runs["earlier"], strict=True)]
-    columns = {name: runs[name] for name in COLUMNS.names if name in runs}
-    for i, name in enumerate(("change", "low", "high", "significant", "source_change")):
-        columns[name] = pd.Series([change[i] for change in changes])
-    return CellHistory(COLUMNS.frame(columns), str(store.folder), notes)
+    columns = ["change", "low", "high", "significant", "source_change"]
+    return CellHistory(runs.join(pd.DataFrame(changes, columns=columns)), str(store.folder), notes)
 
 
-def _lineage_of(store: Store, what: str) -> int | None:
-    table = runs_of(store)
+def _lineage_of(table: pd.DataFrame, what: str) -> int | None:
     if not len(table):
         return None
     if not what:

@@ -123,12 +123,6 @@ def _content(summary: Summary) -> bytes:
     return zlib.compress(text.encode("utf-8", "replace"), 6)
 
 
-_COLUMNS: Final = (
-    "id", "at_ns", "kernel", "notebook", "cell", "cell_hash", "name", "options", "environment", "load",
-    "core_share", "p50_ns",
-)  # fmt: skip
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class HistoryRun(Summary):
     """A run of the history, without its recording; accepted by `notebook_prof.compare`.
@@ -170,24 +164,25 @@ class HistoryRun(Summary):
         raise NotRecordedError(f"{name} is not available for {self.title}. {_WITHOUT}")
 
 
+_STORED: Final = {"run": "id", "used_steps": "steps"}
 _WITHOUT = "Its recording was not kept (%%profile --keep does); nbp.compare() accepts its totals."
 
 
 def read_run(store: Store, run: int) -> HistoryRun:
     """Read a run. Raises OptionError for an unknown number, HistoryError for an unreadable file or row."""
-    rows = store.select(", ".join([*_COLUMNS, "steps", "source", "content"]), "WHERE id = ?", (run,))
+    names = [field.name for field in fields(HistoryRun)[len(fields(Summary)) :]]
+    stored = (_STORED.get(name, name) for name in names)
+    rows = store.select(", ".join([*stored, "source", "content"]), "WHERE id = ?", (run,))
     if not rows:
         numbers = store.select("min(id), max(id)")
         first, last = numbers[0] if numbers else (None, None)
         there = "it is empty" if first is None else f"it has {first} to {last}, except deleted ones"
         raise OptionError(f"the history has no run {run}: {there}")
-    *values, steps, source, content = rows[0]
-    columns: dict[str, Any] = dict(zip(_COLUMNS, values, strict=True))
-    number, name = columns.pop("id"), columns["name"]
-    title = f"run {number} of the history" + (f" ({name})" if name else "")
+    *values, source, content = rows[0]
+    columns: dict[str, Any] = dict(zip(names, values, strict=True))
+    title = f"run {run} of the history" + (f" ({columns['name']})" if columns["name"] else "")
     try:
         summary = unpacked(source, content, title)
     except (ValueError, KeyError, IndexError, zlib.error) as error:
         raise HistoryError(f"{title} is damaged: {type(error).__name__}: {error}") from error
-    totals = {field.name: getattr(summary, field.name) for field in fields(Summary)}
-    return HistoryRun(**totals, run=number, used_steps=steps, **columns)
+    return HistoryRun(**{field.name: getattr(summary, field.name) for field in fields(Summary)}, **columns)

@@ -149,43 +149,24 @@ def _text(source: bytes) -> str:
 
 def revision_of(folder: Path) -> str:
     """Return the checked-out commit of a folder; empty without git."""
-    # reads files, since a git process takes 10 to 40 ms
-    with suppress(OSError, ValueError, IndexError):
-        root = next((parent for parent in (folder, *folder.parents) if (parent / ".git").exists()), None)
-        if root is None:
-            return ""
-        git = root / ".git"
-        if git.is_file():  # a worktree
-            git = (root / git.read_text(encoding="utf-8").split(":", 1)[1].strip()).resolve()
-        head = (git / "HEAD").read_text(encoding="utf-8").strip()
-        if not head.startswith("ref: "):
-            return head
-        name = head[5:]
-        shared = git / "commondir"
-        folders = (
-            [git, (git / shared.read_text(encoding="utf-8").strip()).resolve()] if shared.is_file() else [git]
-        )
-        for one in folders:
-            with suppress(OSError):
-                return (one / name).read_text(encoding="utf-8").strip()
-        for one in folders:
-            with suppress(OSError):
-                for line in (one / "packed-refs").read_text(encoding="utf-8").splitlines():
-                    if line.endswith(f" {name}"):
-                        return line.split(" ")[0]
-    return ""
+    if not any((parent / ".git").exists() for parent in (folder, *folder.parents)):
+        return ""  # without a process
+    return _git(folder, "rev-parse", "--quiet", "--verify", "HEAD").strip()
 
 
 def is_dirty(folder: Path) -> bool | None:
     """Return whether tracked files differ from the commit; None if git takes more than 1 s."""
-    command = ["git", "--no-optional-locks", "-C", str(folder), "status"]
-    command += ["--porcelain", "--branch", "--untracked-files=no"]
-    try:
-        printed = own_processes.run(command, _GIT_S)
-    except OSError:
-        return None
-    branch, _, files = ("" if printed is None else printed[0]).partition("\n")
+    printed = _git(folder, "status", "--porcelain", "--branch", "--untracked-files=no")
+    branch, _, files = printed.partition("\n")
     return bool(files.strip()) if branch.startswith("##") else None
+
+
+def _git(folder: Path, *words: str) -> str:
+    """Return what git prints; empty if it fails or takes more than 1 s."""
+    with suppress(OSError):
+        printed = own_processes.run(["git", "--no-optional-locks", "-C", str(folder), *words], _GIT_S)
+        return "" if printed is None else printed[0]
+    return ""
 
 
 def load_now() -> float | None:

@@ -111,13 +111,10 @@ def history(cell: str | None = None, *, name: str | None = None, notebook: str |
     return table
 
 
-def runs_of(store: Store, where: str = "", parameters: tuple[Any, ...] = ()) -> pd.DataFrame:
-    """Return the rows of the history that satisfy an SQL condition, oldest first."""
+def runs_of(store: Store) -> pd.DataFrame:
+    """Return the rows of the history, oldest first."""
     names = COLUMNS.names
-    condition = f"WHERE {where}" if where else ""
-    rows = store.select(
-        ", ".join(_STORED.get(name, name) for name in names), f"{condition} ORDER BY at_ns, id", parameters
-    )
+    rows = store.select(", ".join(_STORED.get(name, name) for name in names), "ORDER BY at_ns, id")
     values = zip(*rows, strict=True) if rows else [()] * len(names)
     columns: dict[str, Any] = dict(zip(names, map(list, values), strict=True))
     columns["at"] = pd.to_datetime(pd.Series(columns["at"], dtype="int64"), utc=True)

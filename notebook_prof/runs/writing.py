@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
-from collections import deque
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ..analysis.scope import sharing
-from ..background import UNSEEN_S, IdleTime, checkpoint, start_thread
+from ..background import UNSEEN_S, IdleTime, JobQueue, checkpoint
 from ..errors import NotebookProfError
 from ..own_processes import at_exit
 from ..units import format_items
@@ -64,8 +63,8 @@ def remember(
 def missing() -> str:
     """Return which runs of this process are missing from the history; empty if none are."""
     left, lost = _writer.left, _writer.lost
-    said = [f"{format_items(left, 'run')} of this process: still being written, try again"] if left else []
-    said += [f"{format_items(lost, 'run')} of this process: {_writer.reason}"] if lost else []
+    said = [f"{format_items(lost, 'run')} of this process: {_writer.reason}"] if lost else []
+    said += [f"{format_items(left, 'run')} of this process: still being written, try again"] if left else []
     return f"the history lacks {'; and '.join(said)}" if said else ""
 
 
@@ -79,36 +78,23 @@ def wait(seconds: float | None = None) -> bool:
     return _writer.wait(seconds)
 
 
-def waiting() -> int:
-    """Return how many rows of this process are still unwritten."""
-    return _writer.left
-
-
 class _Writer:
-    """One thread, for as long as there are rows to write."""
-
     def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._waiting: deque[tuple[Profile, Callable[[], int]]] = deque()
-        self._thread: threading.Thread | None = None
+        self._queue = JobQueue(THREAD)
         self._hold: Callable[[], bool] = bool
-        self._idle = IdleTime(lambda: self._hold(), UNSEEN_S, lambda: len(self._waiting) > _MOST_WAITING)
+        self._idle = IdleTime(lambda: self._hold(), UNSEEN_S, lambda: self.left > _MOST_WAITING)
         self.lost, self.reason = 0, ""
 
     @property
     def left(self) -> int:
-        """Number of waiting rows, including the one being written."""
-        with self._changed:
-            return len(self._waiting) + (self._thread is not None)
+        """Number of rows that are not written yet."""
+        return self._queue.left
 
     def put(self, profile: Profile, add: Callable[[], int], hold: Callable[[], bool]) -> None:
-        """Queue the row of a recording; the writer's thread adds it."""
-        with self._changed:
-            self._waiting.append((profile, add))
-            self._hold = hold
-            if self._thread is None:
-                at_exit(_leave)
-                self._thread = start_thread(self._work, THREAD)
+        """Queue the row of a recording; a thread adds it."""
+        self._hold = hold
+        at_exit(_leave)
+        self._queue.put(partial(self._write, profile, add))
 
     def lose(self, error: BaseException) -> None:
         """Count a row that was not written."""
@@ -119,34 +105,22 @@ class _Writer:
 
     def wait(self, seconds: float | None) -> bool:
         """Wait until all rows are written, without the writer pausing. Returns whether they are."""
-        with self._idle.hurried(), self._changed:
-            return self._changed.wait_for(lambda: self._thread is None, seconds)
-
-    def _work(self) -> None:
-        while True:
-            with self._changed:
-                if not self._waiting:
-                    self._thread = None
-                    self._changed.notify_all()
-                    return
-                profile, add = self._waiting.popleft()
-            try:
-                self._write(profile, add)
-            except BaseException as error:  # the next row must be written regardless
-                self.lose(error)
-            del profile, add  # perhaps the last references
+        with self._idle.hurried():
+            return self._queue.wait(seconds)
 
     def _write(self, profile: Profile, add: Callable[[], int]) -> None:
-        pending = profile.pending
-        if pending is not None:
+        try:
+            if (pending := profile.pending) is not None:
+                with self._idle.used():
+                    checkpoint()
+                pending.start()
+                while not pending.wait(_LOOK_S) and not self._idle.is_hurried:
+                    pass
+            trace = profile.trace
             with self._idle.used():
-                checkpoint()
-            pending.start()
-            while not pending.wait(_LOOK_S) and not self._idle.is_hurried:
-                pass
-        trace = profile.trace
-        with self._idle.used():
-            sharing(lambda _: add())(trace)
+                sharing(lambda _: add())(trace)
+        except BaseException as error:  # the next row must be written regardless
+            self.lose(error)
 
 
 def write(profile: Profile, previous: PreviousRun, kept: bool, at: Path) -> int:

@@ -134,10 +134,10 @@ def test_the_runs_of_a_cell_are_shown_and_two_compared(kernel: Kernel, history: 
     kernel.must(WAIT)
     shown = kernel.must("%profile_history").results[0]
     assert shown.startswith("2 runs of this cell, ")
-    assert "Not here yet" not in shown
-    kernel.must("waiting, writing.waiting = writing.waiting, lambda: 2")
-    assert "Not here yet: 2 runs of this kernel" in kernel.must("%profile_history").results[0]
-    kernel.must("writing.waiting = waiting; del waiting, writing")
+    assert "being written" not in shown
+    kernel.must("left, writing._Writer.left = writing._Writer.left, 2")
+    assert "lacks 2 runs of this process: still being written" in kernel.must("%profile_history").results[0]
+    kernel.must("writing._Writer.left = left; del left, writing")
     assert "run 2" in kernel.must("%profile_history baseline 2").results[0]
     reply = kernel.run("%profile_history no such")
     assert (reply.error, "no run 'no'" in reply.message) == ("UsageError", True)

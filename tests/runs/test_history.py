@@ -179,7 +179,7 @@ with nbp.profile("python", name="script"):
 """
 BEGUN = """
 from notebook_prof.profiles import deferred_trace
-while not deferred_trace._unfinished and writing.waiting():
+while not deferred_trace._unfinished and writing._writer.left:
     pass
 """
 
@@ -238,9 +238,9 @@ def test_at_most_sixteen_recordings_wait_in_memory(history: Path) -> None:
     for seed in range(20):
         writing.remember(recorded(steps(seed, 5)), source=SOURCE, hold=recording.is_set)()
     until = time.monotonic() + 60
-    while writing.waiting() > 16 + 1 and time.monotonic() < until:  # with the one in work
+    while writing._writer.left > 16 + 1 and time.monotonic() < until:  # with the one in work
         time.sleep(0.01)
-    assert writing.waiting() == 16 + 1
+    assert writing._writer.left == 16 + 1
     recording.clear()
     assert writing.wait(60)
     assert len(nbp.history()) == 20

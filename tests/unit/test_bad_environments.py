@@ -24,7 +24,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of packages, and what ours needs of them."""
     monkeypatch.setattr(optional.metadata, "requires", lambda name: NEEDED)
     monkeypatch.syspath_prepend(str(tmp_path))
-    optional._wrong_version.cache_clear()
+    optional._wrong_in_extra.cache_clear()
     return tmp_path
 
 

@@ -77,9 +77,9 @@ def test_operators_with_the_number_of_anothers_launch_stay() -> None:
 
 
 def test_how_it_is_asked_for() -> None:
-    assert parse("p --devices 0,2 --pcie").recorded.devices == (0, 2)
-    assert parse("p --devices 0,2 --pcie").recorded.pcie
-    assert parse("p").recorded.devices is None
+    assert parse("p --devices 0,2 --pcie").options.devices == (0, 2)
+    assert parse("p --devices 0,2 --pcie").options.pcie
+    assert parse("p").options.devices is None
     for line, words in (("p --devices one", "list of numbers"), ("p --devices ,", "numbers of GPUs")):
         with pytest.raises(OptionError, match=words):
             parse(line)

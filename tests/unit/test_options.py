@@ -15,7 +15,7 @@ def test_defaults() -> None:
     options = parse("")
     assert (options.name, options.steps, options.collectors, options.step_by) == (None, None, (), "auto")
     assert (options.quiet, options.stop_after, options.save, options.loop_line) == (False, False, None, None)
-    recorded = options.recorded
+    recorded = options.options
     assert (recorded.shapes, recorded.memory, recorded.modules, recorded.stack) == (None, True, True, False)
     assert (recorded.python, recorded.min_duration_ns) == (None, 0)
 
@@ -27,7 +27,7 @@ def test_everything_at_once() -> None:
     )
     assert (options.name, options.steps) == ("p", StepRange(3, 14, 2))
     assert (options.collectors, options.step_by) == (("torch", "system"), "optimizer")
-    recorded = options.recorded
+    recorded = options.options
     assert (recorded.shapes, recorded.memory, recorded.modules, recorded.stack) == (False, False, False, True)
     assert (recorded.python, recorded.min_duration_ns) == ("calls", 5000)
     assert (options.stop_after, options.quiet, options.save) == (True, True, Path("my run.nbp"))

@@ -9,7 +9,7 @@ import pytest
 
 import notebook_prof as nbp
 from notebook_prof.jupyter import display as shown
-from notebook_prof.jupyter.display import RankWidget
+from notebook_prof.jupyter.display import PageWidget
 from notebook_prof.jupyter.widget import ProfileWidget
 from notebook_prof.profiles.profile import Profile
 from notebook_prof.testing import draw
@@ -24,7 +24,7 @@ def ranks(tmp_path: Path) -> Any:
 
 def test_marimo_gets_the_views(ranks: Any) -> None:
     """It asks for ``_display_`` and never calls ``_ipython_display_``."""
-    for source, kind in ((Profile(draw("main: [mm]")), ProfileWidget), (ranks, RankWidget)):
+    for source, kind in ((Profile(draw("main: [mm]")), ProfileWidget), (ranks, PageWidget)):
         widget = source._display_()
         assert isinstance(widget, kind)
         widget.close()

@@ -20,7 +20,7 @@ from ...service.packing import Answer
 from ...service.palette import PHASES, name_styles
 from ...trace import Trace
 from ...units import format_count, format_ns
-from ...views.bundle import VERSION, stylesheet
+from ...views.bundle import VERSION, Style, stylesheet
 from ...views.dashboard import FIGURES, dashboard_document, dashboard_settings
 from ...views.page_queries import PageQueries
 from ...views.report.html_file import json_text
@@ -214,8 +214,11 @@ _MOST_STEPS: Final = 2000
 class ComparisonProtocol:
     """Answer the questions of every page that shows one comparison; see `can_be_shown`."""
 
+    entry: Final = "comparison_widget"
+    styles: Final[tuple[Style, ...]] = ("dashboard", "comparison")
+
     def __init__(self, c: Comparison) -> None:
-        self.c = c
+        self.c, self.selection = c, c.selection
         self._sides: dict[tuple[str, int], PageQueries] = {}
         self._executor: LatestTaskExecutor[Answer] = LatestTaskExecutor()
 
@@ -226,6 +229,10 @@ class ComparisonProtocol:
     def settings(self) -> dict[str, Any]:
         """Return small facts for the page."""
         return page_settings(self.c)
+
+    def static(self, uid: str) -> str:
+        """Return the HTML for a notebook without a kernel; a live view next to it hides it by `uid`."""
+        return fragment(self.c, uid)
 
     def answer(self, request: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
         """Answer ``compared``, ``align`` or ``shown``, or pass a question ``of`` a side (and ``run``) on to

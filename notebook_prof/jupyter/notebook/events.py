@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from IPython import get_ipython
 
-from ...cells.build import remember
+from ...cells.build import build, latest, remember
 from ...cells.watch import CellRun, NotebookWatch, mark_of
 from ...collectors import statements
 from ...interrupts import DelayedInterrupt
@@ -157,3 +159,28 @@ def unregister(shell: Any) -> None:
         shell.events.unregister("pre_run_cell", events.pre_run_cell)
         shell.events.unregister("post_run_cell", events.post_run_cell)
         events.close()
+
+
+# What ``notebook-prof run`` calls in the kernel of a notebook.
+
+
+def begin() -> None:
+    """Watch every cell from now on."""
+    shell = get_ipython()
+    shell.extension_manager.load_extension("notebook_prof")
+    register(shell)
+
+
+def save(path: str, ids: Mapping[int, str]) -> None:
+    """Save the session so far. `ids` has the ids of cells by execution count."""
+    watch = latest()  # also of a watch that a cell has ended
+    assert watch is not None
+    for run in watch.runs:
+        run.cell = run.cell or ids.get(run.number, "")
+    build(watch).save(path)
+
+
+def finish(path: str, ids: Mapping[int, str]) -> None:
+    """End the watch, and save the session."""
+    unregister(get_ipython())
+    save(path, ids)

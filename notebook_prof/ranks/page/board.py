@@ -138,6 +138,9 @@ class RankBoard:
         static = importlib.import_module("notebook_prof.ranks.page.queries").rank_fragment
         return {"text/plain": repr(self), "text/html": static(self.frames({}), self.headline)}
 
+    def _page(self) -> Any:
+        return importlib.import_module("notebook_prof.ranks.page.queries").RankProtocol(self)
+
     def _display_(self) -> Any:
         """Return the page; marimo calls this."""
         return display(self, as_widget=True)

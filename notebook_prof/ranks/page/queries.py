@@ -15,7 +15,7 @@ import bokeh
 
 from ...errors import NotebookProfError
 from ...service.executor import patched
-from ...views.bundle import stylesheet
+from ...views.bundle import Style, stylesheet
 from ...views.dashboard import dashboard_document, dashboard_settings
 from ...views.page_queries import PageQueries
 from ...views.report.html_file import deflated_json, json_text
@@ -35,6 +35,9 @@ MOST_ROWS: Final = 200
 class RankProtocol:
     """Answer the questions of every page that shows one set of ranks."""
 
+    entry: Final = "rank_widget"
+    styles: Final[tuple[Style, ...]] = ("dashboard", "ranks")
+
     def __init__(self, source: RankBoard) -> None:
         self.source, self.selection = source, source.selection
         self._lock = threading.RLock()
@@ -51,6 +54,10 @@ class RankProtocol:
         panels = page_settings(self.panels)
         facts = {"verdict": self.source.headline, "groups": self.source.groups}
         return {"page": "ranks", "bokeh": bokeh.__version__, "panels": panels, **facts}
+
+    def static(self, uid: str) -> str:
+        """Return the HTML for a notebook without a kernel; a live view next to it hides it by `uid`."""
+        return rank_fragment(self.source.frames({}), self.source.headline, uid)
 
     def answer(self, request: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
         """Answer a question: ``ranks``, ``open`` (stack timelines), or one ``of`` an opened timeline."""
