@@ -166,17 +166,6 @@ def test_an_answer_shows_itself() -> None:
     assert names.iloc[rows].tolist() == path.loc[path["slice"].notna(), "name"].astype(str).tolist()
 
 
-def test_an_answer_leaves_the_dependences_of_the_recording() -> None:
-    """So that the next question does not look for them again, and an answer outlives its Profile."""
-    trace = loop()
-    graph = dependences(trace)
-    answer = Profile(trace).what_if(scale={"gemm": 0.5})
-    assert len(answer.critical_path)
-    assert dependences(trace) is graph
-    del trace, graph
-    assert answer.classes["after_ns"].sum() == answer.steps["after_ns"].sum()
-
-
 def test_what_cannot_be_asked_is_said() -> None:
     ask = Profile(loop()).what_if
     for wrong, text in (
