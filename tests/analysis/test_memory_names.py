@@ -185,18 +185,6 @@ def test_the_tab_shows_names_and_what_is_left_behind() -> None:
     assert tables["Left behind by the cell"].frame["name"].tolist() == ["rows", "acts", "loss"]
 
 
-def test_the_verdict_and_the_advice_name_what_grows() -> None:
-    trace = sample()
-    profile = nbp.Profile(trace)
-    line = next(line for line in profile.verdict.lines if line.startswith("Memory"))
-    assert "`acts[]` grows by 64 B every step" in line
-    claims = [claim for claim in profile.verdict.claims if claim.table == "memory_names"]
-    assert [claim.value for claim in claims] == [64]
-    assert all(claim.holds(trace) for claim in claims)
-    finding = profile.advice().set_index("rule")["finding"]["memory-growth"]
-    assert finding.endswith("; acts[] keeps 64 B more after each.")
-
-
 def test_which_errors_say_that_memory_is_not_enough() -> None:
     class Mine(MemoryError):
         def __str__(self) -> str:
