@@ -319,12 +319,3 @@ def test_a_forked_child_ends_nothing_of_the_parents_recording() -> None:
     done = run_python(FORKS)
     assert done.stdout == "7 []\nTrue\nhandler of the end\n"
     assert [line for line in done.stderr.splitlines() if not line.startswith("Memray WARNING")] == []
-
-
-def test_a_recording_without_calls_says_so_and_is_no_failure() -> None:
-    with nbp.profile("system") as p:
-        pass
-    assert p.verdict.sentence == "Nothing to report: no call was recorded."
-    with nbp.profile("system", steps=(2, 4)) as p:
-        pass
-    assert p.verdict.sentence == "Nothing to report: the requested steps did not run."
