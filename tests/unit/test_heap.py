@@ -15,7 +15,6 @@ import pytest
 import notebook_prof as nbp
 from notebook_prof.analysis.source.lines import lines
 from notebook_prof.collectors import heap
-from notebook_prof.collectors.heap import Blocks, StackLine, blocks_table
 from notebook_prof.collectors.options import CollectorOptions
 from notebook_prof.errors import OptionError
 from notebook_prof.profiles.profile import Profile
@@ -176,16 +175,3 @@ def test_a_profiler_that_the_code_leaves_at_work_stays() -> None:
     finally:
         sys.setprofile(None)
     assert "_doubled" in seen
-
-
-def test_blocks_without_a_python_stack_have_no_line() -> None:
-    numpy = "/venv/lib/python3.12/site-packages/numpy/n.py"
-    stack = [StackLine("ones", numpy, 3), StackLine("f", "train.py", 7)]
-    imported = [StackLine("<module>", "m.py", 1), StackLine("f", "<frozen importlib._bootstrap>", 2)]
-    at_peak = [Blocks(stack, 60, 1), Blocks(imported, 10, 1), Blocks((), 30, 1)]
-    table = blocks_table(at_peak, [Blocks(stack, 5, 1)], {})
-    rows = table.set_index("allocated_by")
-    assert rows.loc["ones (n.py)", ["line", "bytes", "kept_bytes"]].tolist() == ["train.py:7", 60, 5]
-    assert rows.loc["", ["line", "bytes", "count"]].tolist() == ["", 30, 1]
-    assert rows.loc["import", "bytes"] == 10
-    assert table["bytes"].sum() == 100
