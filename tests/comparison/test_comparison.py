@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import gc
 import html.parser
 import itertools
 import json
 import math
 import re
-import weakref
 from pathlib import Path
 
 import numpy as np
@@ -97,16 +95,6 @@ def test_differences_add_up(data: Path, a: str, b: str) -> None:
         assert not c.significant
         assert set(c.operators["change"]) == {"same"}
         assert not c.attribution(KEYS)["significant"].any()
-
-
-def test_a_comparison_that_nobody_holds_is_freed(data: Path) -> None:
-    c = nbp.compare(recorded(data, "cnn_sgd"), recorded(data, "cnn_adam"))
-    assert len(c.operators)
-    assert len(c.lines)
-    trace = weakref.ref(c._a.runs[0].trace)
-    del c
-    gc.collect()
-    assert trace() is None
 
 
 def check_comparisons(trace: Trace) -> None:
