@@ -1,7 +1,5 @@
 """Ranks of a GPipe pipeline, drawn with bubbles that are known."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

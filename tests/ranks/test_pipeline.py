@@ -1,7 +1,5 @@
 """Pipelines: bubbles that are known, and the matrix of messages."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Pictures of many ranks: what is in them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
