@@ -1,7 +1,5 @@
 """The package's own source, as the rules of the house see it."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from functools import cache

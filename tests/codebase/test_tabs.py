@@ -3,8 +3,6 @@
 ``python -m tests.codebase.test_tabs`` writes it.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
