@@ -1,7 +1,5 @@
 """Totals of a run answer as the run does, as far as they go."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pandas as pd
