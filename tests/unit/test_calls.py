@@ -1,7 +1,5 @@
 """Tracing every call: VizTracer, and Python's own monitoring from 3.12 on."""
 
-from __future__ import annotations
-
 import cProfile
 import os
 import pstats

@@ -1,7 +1,5 @@
 """Measured ceilings: sane, kept, and only used for recordings of the same device."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """Traces that child processes write while they are recorded here."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The command line: commands, formats of output, errors."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """Collapsed stacks: what other tools write is told by its content, and what we write comes back."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

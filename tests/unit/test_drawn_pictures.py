@@ -1,7 +1,5 @@
 """PNG and SVG of the views, without a browser."""
 
-from __future__ import annotations
-
 import xml.etree.ElementTree as ET
 from pathlib import Path
 

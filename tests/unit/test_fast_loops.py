@@ -1,7 +1,5 @@
 """Loops whose iterations are too short go on as they were written, and marks cost what they may."""
 
-from __future__ import annotations
-
 import ast
 import textwrap
 from collections.abc import Iterator

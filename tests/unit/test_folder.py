@@ -1,7 +1,5 @@
 """Folders as recordings: what is inside is read, what is outside is not."""
 
-from __future__ import annotations
-
 import gzip
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Collections of Python's garbage: noted when they come, whoever asks for them, and by code in C alone."""
 
-from __future__ import annotations
-
 import gc
 import signal
 import threading

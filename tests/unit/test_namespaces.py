@@ -1,7 +1,5 @@
 """Namespaces of a Profile."""
 
-from __future__ import annotations
-
 import inspect
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """Optimizer steps: the loop of each, and trainers with a loop of their own."""
 
-from __future__ import annotations
-
 import itertools
 import sys
 from types import ModuleType

@@ -1,7 +1,5 @@
 """The reader of Paddle's files, piece by piece."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A report of more slices than one file holds: sums stand in for those that were left out."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Tabs of the dashboard without a browser: their numbers, what they select, why they are absent, reports."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re

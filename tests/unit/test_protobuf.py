@@ -1,7 +1,5 @@
 """Messages decoded many at once, against one by one."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

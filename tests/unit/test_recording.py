@@ -1,7 +1,5 @@
 """A Recording isolates what its collectors do wrong."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import pytest

@@ -1,7 +1,5 @@
 """Which collectors are made for which names."""
 
-from __future__ import annotations
-
 import sys
 from importlib.metadata import EntryPoint
 

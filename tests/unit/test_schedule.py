@@ -1,7 +1,5 @@
 """The schedule is that of PyTorch; windows of steps are half-open."""
 
-from __future__ import annotations
-
 import itertools
 import warnings
 

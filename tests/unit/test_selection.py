@@ -1,7 +1,5 @@
 """The selection: clauses, cross-filter, patches, watchers, threads."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from functools import partial

@@ -1,7 +1,5 @@
 """A recording that would take gigabytes ends before it does."""
 
-from __future__ import annotations
-
 import sys
 import threading
 import time

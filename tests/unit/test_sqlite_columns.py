@@ -1,7 +1,5 @@
 """SQLite files read as columns, against what was put into them."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
 from pathlib import Path

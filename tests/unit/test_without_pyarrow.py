@@ -1,7 +1,5 @@
 """Without pyarrow, which files need and a recorded cell does not: a cell is profiled, shown and reported."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import notebook_prof
