@@ -1,7 +1,5 @@
 """Compare tables, saying which rows differ."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

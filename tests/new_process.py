@@ -1,7 +1,5 @@
 """Runs Python programs in new processes."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import textwrap

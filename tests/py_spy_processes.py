@@ -1,7 +1,5 @@
 """Which processes of py-spy look at a process."""
 
-from __future__ import annotations
-
 import contextlib
 
 import psutil

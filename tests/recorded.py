@@ -1,7 +1,5 @@
 """Records work with collectors, and runs work in threads."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """A hypothesis strategy for Traces."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import numpy as np
