@@ -4,12 +4,10 @@ import itertools
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from notebook_prof.selection import Selection
-from notebook_prof.service import executor
 from notebook_prof.service.detail import DrawnIndex, EarlyIndex, RowIndex, StepCurve, WideSlices, density
 from notebook_prof.service.detail.chosen import Chosen
 from notebook_prof.service.detail.density import LongestBlocks
@@ -189,24 +187,6 @@ def test_the_first_picture_is_the_one_that_stays() -> None:
     early.selection.step = 4
     assert early.answer(request)[0]["filtered"], "what is selected is found in the index of all"
     assert early.store.drawn(np.arange(2)).rows is early.store.rows
-
-
-def test_what_a_page_asks_next_is_computed_while_it_mounts_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    threads: list[Any] = []
-    monkeypatch.setattr(executor, "start_thread", lambda work, name: threads.append(work))
-    ahead, fresh = PageQueries(drawn_trace(), Selection()), PageQueries(drawn_trace(), Selection())
-    for _ in range(2):
-        ahead.answer({"t": "names", "start": 0})
-    (work,) = threads
-    assert not ahead.store.has_groups("name", ())
-    work()
-    assert ahead.store.has_groups("name", ())
-    kept = len(ahead.store._cache)
-    for question in ({"t": "table", "top": 60}, {"t": "phases"}, {"t": "account"}):
-        (content, buffers), (other, others) = ahead.answer(question), fresh.answer(question)
-        assert {**content, "ms": 0} == {**other, "ms": 0}
-        assert buffers == others
-    assert len(ahead.store._cache) == kept, "all of it was there"
 
 
 def test_doubts_come_apart_where_they_are_asked_so() -> None:
