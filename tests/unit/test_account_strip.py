@@ -129,21 +129,6 @@ def test_the_lines_tab_carries_the_table_and_selects_slices(trace: Trace) -> Non
     assert panel(ViewStore(trace), half, {"name": "lines"}).content["parts"][0]["size"] == 1
 
 
-def test_lines_of_files_with_one_name_are_told_apart_by_their_path() -> None:
-    builder = TraceBuilder()
-    main = builder.track("main")
-    for k, path in enumerate(("/home/me/a/train.py", "C:\\me\\other.py")):
-        name = path.replace("\\", "/").rpartition("/")[2]
-        leaf = builder.stack([("f", path, 3)])
-        builder.slices(
-            ts=100 * k, dur=50, name=f"{name}:3  x = f()", category="python", track=main, stack=leaf
-        )
-    trace = builder.seal()
-    answer = panel(ViewStore(trace), EVERYTHING, {"name": "lines"}).content["parts"][0]
-    assert answer["texts"]["file"] == ["/home/me/a/train.py", "C:\\me\\other.py"]
-    assert answer["select"] == [{"line": ["train.py:3"]}, {"line": ["other.py:3"]}]
-
-
 def _claim(text: str, line: int, start: int, **select: Any) -> Claim:
     return Claim("account", "dur", text=text, value=1.0, select=select, line=line, start=start)
 
