@@ -131,14 +131,6 @@ def test_a_step_that_an_exception_ended_is_partial(source: TickSource, count: in
     assert (numbers(log.steps[0]), log.steps[0].partial, counted.step_count) == ([0, 1], {1}, 2)
 
 
-def test_nothing_ticks_after_the_end_and_closing_twice_is_closing_once() -> None:
-    counted, log = window(WholeRun())
-    counted.close()
-    counted.tick(TickSource.MARK)
-    counted.close()
-    assert (counted.step_count, log.calls) == (0, ["start", "stop"])
-
-
 def test_time_between_two_loops_belongs_to_no_step() -> None:
     counted, log = window(WholeRun())
     clock = counted._now
