@@ -320,17 +320,6 @@ def test_slices_of_any_program_in_perfetto_are_no_operators(exporter: str, kind:
     assert said.lines[2].startswith("Operators" if exporter else "Own time")
 
 
-def grows(sizes):
-    b = TraceBuilder()
-    n = len(sizes)
-    b.slices(ts=0, dur=100 * n, name="train", track=b.track("main"))
-    b.steps(np.arange(n), np.arange(n) * 100, np.full(n, 100), "loop")
-    b.allocations(
-        ts=np.arange(n) * 100 + 50, addr=np.arange(n) + 1, bytes=1, device=0, allocated=sizes, reserved=10**9
-    )
-    return verdict(b.seal()).lines[-1]
-
-
 def test_part_of_a_trace_can_be_judged():
     trace = draw("steps: [0         ][1         ]\nmain:  [next/data ][aten::mm/forward]", unit_ns=100 * US)
     assert verdict(trace).kind == "input-bound"
