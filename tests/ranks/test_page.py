@@ -81,15 +81,6 @@ def test_steps_and_a_brush_filter_figures_without_them(ranks: Ranks, page: RankP
     assert both["bars"]["rank"] == []
 
 
-def test_a_page_selects_and_a_group_is_its_ranks(page: RankProtocol):
-    panels = drawn(page)
-    assert panels["talk"]["members"] == [[0, 1, 2, 3]]
-    state = page.select({"rank": [1, 2], "step": [0]}, "heat", None)["state"]
-    assert (state["rank"], state["step"]) == ([1, 2], [0])
-    assert page.selection.clauses["rank"].source == "heat"
-    assert "no selection dimension" in page.select({"nonsense": [1]}, "heat", None)["failed"]
-
-
 def test_opening_timelines_under_one_selection(ranks: Ranks, page: RankProtocol):
     page.selection.update(track=5, rank=[1, 3])
     content, _ = page.answer({"t": "open", "ranks": [1, 3]})
