@@ -1,5 +1,7 @@
 """Asks a page's protocol until it answers."""
 
+from __future__ import annotations
+
 import time
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Fixtures that several rooms' tests share."""
 
+from __future__ import annotations
+
 import gc
 import os
 import shlex

@@ -1,5 +1,7 @@
 """Damage to files, as hypothesis draws it: changed bytes, swapped values, cut ends, repeated parts."""
 
+from __future__ import annotations
+
 import functools
 import re
 

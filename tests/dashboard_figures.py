@@ -7,6 +7,8 @@ captures a wheel that should scroll the notebook, no template can run text from 
 while the page is open.
 """
 
+from __future__ import annotations
+
 from bokeh.models import (
     AdaptiveTicker,
     BasicTicker,

@@ -1,5 +1,7 @@
 """How much tests draw: some in every run, the same each time, and all of it with ``NBP_EXPLORE=1``."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Sequence
 from datetime import date

@@ -1,5 +1,7 @@
 """One corpus of filters: what the parser, the tables, the filter box and the report's page are held to."""
 
+from __future__ import annotations
+
 import random
 
 FILTERS = (

@@ -1,5 +1,7 @@
 """Compare tables, saying which rows differ."""
 
+from __future__ import annotations
+
 import numpy as np
 import pandas as pd
 

@@ -1,5 +1,7 @@
 """Writes the dashboard's figures of a trace of 1 ns into the package: ``python -m tests.generated``."""
 
+from __future__ import annotations
+
 import json
 import re
 from typing import Final

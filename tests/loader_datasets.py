@@ -1,5 +1,7 @@
 """Datasets for tests of DataLoaders, in a module of their own: workers that are spawned import it."""
 
+from __future__ import annotations
+
 import os
 import signal
 import time

@@ -1,5 +1,7 @@
 """A trace of which a report cannot hold every slice, once its limit is low."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from notebook_prof.trace import Trace, TraceBuilder

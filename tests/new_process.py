@@ -1,5 +1,7 @@
 """Runs Python programs in new processes."""
 
+from __future__ import annotations
+
 import subprocess
 import sys
 import textwrap

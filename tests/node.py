@@ -1,5 +1,7 @@
 """Node.js for the page's sources: its programs and packages, and questions to a report without a browser."""
 
+from __future__ import annotations
+
 import base64
 import json
 import os

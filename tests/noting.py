@@ -1,5 +1,7 @@
 """A collector that records its calls and fails on request."""
 
+from __future__ import annotations
+
 from typing import ClassVar
 
 from notebook_prof.collectors.base import Availability, Collector

@@ -1,5 +1,7 @@
 """The page's TypeScript declarations, and whether a value has a declared type."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,5 +1,7 @@
 """A module with the interface of ``nvidia-ml-py``: two cards."""
 
+from __future__ import annotations
+
 import os
 from types import SimpleNamespace
 from typing import Any

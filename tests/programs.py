@@ -4,6 +4,8 @@ A program is data. `Run` executes it instruction by instruction on a simulated c
 thread or a stream it records the one that had to end before it could begin; its `path` follows these records.
 """
 
+from __future__ import annotations
+
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,5 +1,7 @@
 """Which processes of py-spy look at a process."""
 
+from __future__ import annotations
+
 import contextlib
 
 import psutil

@@ -1,5 +1,7 @@
 """Random programs of several ranks that meet in collectives, with their true critical path."""
 
+from __future__ import annotations
+
 import random
 from collections.abc import Sequence, Set
 from typing import Any, Final

@@ -1,5 +1,7 @@
 """Records work with collectors, and runs work in threads."""
 
+from __future__ import annotations
+
 import threading
 from collections.abc import Callable
 

@@ -1,5 +1,7 @@
 """What belongs to a run of the tests: kernels, servers, browsers and temporary files may not outlive it."""
 
+from __future__ import annotations
+
 import atexit
 import os
 import shutil

@@ -1,5 +1,7 @@
 """What every sample of every format holds, in a few figures: what ``tests/data/samples.json`` expects."""
 
+from __future__ import annotations
+
 import gzip
 import io
 import json

@@ -1,5 +1,7 @@
 """A hypothesis strategy for Traces."""
 
+from __future__ import annotations
+
 from typing import Any, Final
 
 import numpy as np

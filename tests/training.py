@@ -1,5 +1,7 @@
 """A small CNN and its training loop: what the torch tests record."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import torch
