@@ -1,5 +1,7 @@
 """The account on top of the views, the lines and the links of the headline, without a browser."""
 
+from __future__ import annotations
+
 import json
 from typing import Any
 

@@ -1,5 +1,7 @@
 """The example of `docs/add-a-format.md` is a package that works."""
 
+from __future__ import annotations
+
 import doctest
 import os
 import re

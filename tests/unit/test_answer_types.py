@@ -1,5 +1,7 @@
 """What a page is answered has the declared fields, types and columns; on every kind of recording."""
 
+from __future__ import annotations
+
 import gc
 import weakref
 from collections.abc import Iterator, Mapping

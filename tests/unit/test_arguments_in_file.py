@@ -1,5 +1,7 @@
 """What a report tells of the arguments of its slices, and how much room that takes."""
 
+from __future__ import annotations
+
 import base64
 import json
 import zlib

@@ -1,5 +1,7 @@
 """Samples become slices: synthetic stacks, so that nothing depends on timing."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from pathlib import Path
 

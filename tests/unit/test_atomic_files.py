@@ -1,5 +1,7 @@
 """A write that fails leaves what was there, whatever is written."""
 
+from __future__ import annotations
+
 import errno
 import os
 import stat

@@ -1,5 +1,7 @@
 """Packages that are missing, out of bounds or broken: one sentence says which, and what helps."""
 
+from __future__ import annotations
+
 import json
 import sys
 from pathlib import Path

@@ -1,5 +1,7 @@
 """What is left out of a recording since it was too dear before, and how that is told."""
 
+from __future__ import annotations
+
 import pytest
 
 from notebook_prof.collectors.options import CollectorOptions

@@ -1,5 +1,7 @@
 """Tracing every call: VizTracer, and Python's own monitoring from 3.12 on."""
 
+from __future__ import annotations
+
 import cProfile
 import os
 import pstats

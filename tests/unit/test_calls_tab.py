@@ -1,5 +1,7 @@
 """The calls tab without a browser: its views, what is left out of a long one, choices, and its report."""
 
+from __future__ import annotations
+
 import base64
 import json
 import zlib

@@ -1,5 +1,7 @@
 """Measured ceilings: sane, kept, and only used for recordings of the same device."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from types import SimpleNamespace
 

@@ -1,5 +1,7 @@
 """Traces that child processes write while they are recorded here."""
 
+from __future__ import annotations
+
 import json
 import os
 from pathlib import Path

@@ -1,5 +1,7 @@
 """Chrome trace JSON: what is written, and what of it opens again."""
 
+from __future__ import annotations
+
 import gzip
 import json
 from pathlib import Path

@@ -1,5 +1,7 @@
 """The command line: commands, formats of output, errors."""
 
+from __future__ import annotations
+
 import csv
 import io
 import json

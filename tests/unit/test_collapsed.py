@@ -1,5 +1,7 @@
 """Collapsed stacks: what other tools write is told by its content, and what we write comes back."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import pytest

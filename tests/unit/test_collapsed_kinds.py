@@ -1,5 +1,7 @@
 """Austin's text, Tachyon's and py-spy's collapsed stacks: threads, places, units, and what is refused."""
 
+from __future__ import annotations
+
 import json
 import lzma
 from pathlib import Path

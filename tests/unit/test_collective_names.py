@@ -1,5 +1,7 @@
 """Which kernels, ranges and operators talk to other ranks, by names that libraries really give them."""
 
+from __future__ import annotations
+
 from notebook_prof.analysis.distributed.collectives import operation_of
 from notebook_prof.trace import Trace
 from notebook_prof.trace.taxonomy import function_name, is_collective_kernel, is_collective_range, phase_of

@@ -1,5 +1,7 @@
 """The pages `docs/coming-from`: their examples give what they show, and every call in a table can be made."""
 
+from __future__ import annotations
+
 import doctest
 import re
 from collections.abc import Iterator

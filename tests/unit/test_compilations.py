@@ -1,5 +1,7 @@
 """What torch.compile compiled: TorchDynamo's own record, as tables, in the verdict and after saving."""
 
+from __future__ import annotations
+
 import sys
 import time
 from pathlib import Path

@@ -1,5 +1,7 @@
 """Compression is told by the bytes, undone within a limit, and damage costs only what it hit."""
 
+from __future__ import annotations
+
 import gzip
 import io
 import itertools

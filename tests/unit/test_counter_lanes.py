@@ -1,5 +1,7 @@
 """Counters and resident memory in the views."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 

@@ -1,5 +1,7 @@
 """Which route leads to CUDA's kernels, and what the collector does on it; conditions are played."""
 
+from __future__ import annotations
+
 import sys
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,5 +1,7 @@
 """Kernels through ``cupti-python``: from its records to a trace, and every way in which it cannot work."""
 
+from __future__ import annotations
+
 import os
 import sys
 import threading

@@ -1,5 +1,7 @@
 """The cupy collector, with a module that plays CuPy; and the names of kernels."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Iterator
 from contextlib import nullcontext

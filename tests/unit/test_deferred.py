@@ -1,5 +1,7 @@
 """A Trace made beside: who waits, who does not, and what errors, interrupts and forks do."""
 
+from __future__ import annotations
+
 import os
 import threading
 import time

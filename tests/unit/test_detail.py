@@ -1,5 +1,7 @@
 """The level-of-detail indexes against the plain definition, slice by slice; and the first picture."""
 
+from __future__ import annotations
+
 import itertools
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Only the devices that were asked for, and no launch that looks as if it had lost its kernel."""
 
+from __future__ import annotations
+
 import ctypes
 import json
 from dataclasses import replace

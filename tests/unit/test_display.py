@@ -1,5 +1,7 @@
 """Showing a Profile: text in a terminal, static form and widget in a kernel, nothing left behind."""
 
+from __future__ import annotations
+
 import gc
 import json
 import threading

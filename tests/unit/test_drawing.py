@@ -1,5 +1,7 @@
 """The testing room: drawn traces and the clock that stands still."""
 
+from __future__ import annotations
+
 import pytest
 
 from notebook_prof.errors import OptionError

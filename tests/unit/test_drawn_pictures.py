@@ -1,5 +1,7 @@
 """PNG and SVG of the views, without a browser."""
 
+from __future__ import annotations
+
 import xml.etree.ElementTree as ET
 from pathlib import Path
 

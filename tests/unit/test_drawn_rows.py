@@ -1,5 +1,7 @@
 """Rows in which slices are drawn: work of a stream in the same row with and without ranges around it."""
 
+from __future__ import annotations
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st

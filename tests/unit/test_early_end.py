@@ -1,5 +1,7 @@
 """A recording that ends before its steps: by hand, or when the median is known."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 

@@ -1,5 +1,7 @@
 """What slices were called and launched with is in a Chrome trace of ours."""
 
+from __future__ import annotations
+
 import json
 from pathlib import Path
 

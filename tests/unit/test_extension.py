@@ -1,5 +1,7 @@
 """Loading and unloading are whole, or not begun."""
 
+from __future__ import annotations
+
 import signal
 from collections import Counter
 from typing import Any

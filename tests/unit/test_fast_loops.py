@@ -1,5 +1,7 @@
 """Loops whose iterations are too short go on as they were written, and marks cost what they may."""
 
+from __future__ import annotations
+
 import ast
 import textwrap
 from collections.abc import Iterator

@@ -1,5 +1,7 @@
 """Figures of the tabs: what is drawn, compared with the analyses; names stay text; a click selects."""
 
+from __future__ import annotations
+
 import json
 from typing import Any
 

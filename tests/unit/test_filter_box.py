@@ -1,5 +1,7 @@
 """The filter box against ``where=``: one language, the same rows."""
 
+from __future__ import annotations
+
 import pandas as pd
 import pytest
 

@@ -1,5 +1,7 @@
 """Folders as recordings: what is inside is read, what is outside is not."""
 
+from __future__ import annotations
+
 import gzip
 import os
 from pathlib import Path

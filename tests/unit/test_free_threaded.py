@@ -1,5 +1,7 @@
 """A Python without a GIL: everything is imported, lines are sampled, and what cannot be done is said."""
 
+from __future__ import annotations
+
 import importlib.util
 import json
 import os

@@ -1,5 +1,7 @@
 """What fused kernels were made of: of modules as Inductor writes them, and of one that it really wrote."""
 
+from __future__ import annotations
+
 import shutil
 import sys
 from pathlib import Path

@@ -1,5 +1,7 @@
 """Collections of Python's garbage: noted when they come, whoever asks for them, and by code in C alone."""
 
+from __future__ import annotations
+
 import gc
 import signal
 import threading

@@ -1,5 +1,7 @@
 """The scenes for a card run on the host as far as they can, and on a card that is played."""
 
+from __future__ import annotations
+
 import shutil
 import time
 from pathlib import Path

@@ -1,5 +1,7 @@
 """Pages of the guide: each call of a Profile that they show can be made, or is refused with a reason."""
 
+from __future__ import annotations
+
 import ast
 import re
 from collections.abc import Iterator

@@ -1,5 +1,7 @@
 """Handlers for on_trace_ready: when they are called, and how they name their files."""
 
+from __future__ import annotations
+
 import gzip
 import os
 import re

@@ -1,5 +1,7 @@
 """Who allocated what was on the heap at its peak: blocks of known sizes."""
 
+from __future__ import annotations
+
 import cProfile
 import pstats
 import sys

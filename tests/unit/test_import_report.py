@@ -1,5 +1,7 @@
 """Entries of import reports say everything that they are asked to say."""
 
+from __future__ import annotations
+
 import re
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """The jax collector, on JAX's CPU backend."""
 
+from __future__ import annotations
+
 import sys
 import time
 from types import SimpleNamespace

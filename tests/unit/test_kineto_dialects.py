@@ -1,5 +1,7 @@
 """What the eras and vendors of PyTorch's files tell, each in its own spelling."""
 
+from __future__ import annotations
+
 import json
 from pathlib import Path
 from typing import Any

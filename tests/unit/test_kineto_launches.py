@@ -1,5 +1,7 @@
 """What a file tells of kernels elsewhere than on their own rows: AMD's launches, CUPTI's range profiler."""
 
+from __future__ import annotations
+
 import gzip
 import json
 from pathlib import Path

@@ -1,5 +1,7 @@
 """Files are read in pieces of any length, and damage stays where it is."""
 
+from __future__ import annotations
+
 import gzip
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,5 +1,7 @@
 """The reader of Kineto's files: exact, tolerant, and it says what it could not use."""
 
+from __future__ import annotations
+
 import json
 from decimal import Decimal
 from pathlib import Path

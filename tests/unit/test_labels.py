@@ -1,5 +1,7 @@
 """Names to read on the screen: short, one for each name, a family for each colour."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,5 +1,7 @@
 """What the page says of the timeline's colours, compared with what it draws."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 

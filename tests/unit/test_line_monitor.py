@@ -1,5 +1,7 @@
 """Every line of these cells takes a known virtual time, and the runs of lines say so exactly."""
 
+from __future__ import annotations
+
 import asyncio
 import sys
 import threading

@@ -1,5 +1,7 @@
 """What is shown while a cell is recorded: what it says, how much, when not, and what a stop does."""
 
+from __future__ import annotations
+
 import json
 import threading
 import time

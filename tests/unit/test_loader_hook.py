@@ -1,5 +1,7 @@
 """The hook in DataLoaders: batches, errors and objects are as without it, and nothing is left behind."""
 
+from __future__ import annotations
+
 import gc
 import multiprocessing
 import os

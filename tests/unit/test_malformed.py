@@ -1,5 +1,7 @@
 """Damaged files: each gives what the index of the recordings promises, and says what it lost."""
 
+from __future__ import annotations
+
 import bz2
 import gzip
 import io

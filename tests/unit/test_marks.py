@@ -1,5 +1,7 @@
 """nbp.annotate, nbp.step, nbp.steps."""
 
+from __future__ import annotations
+
 import asyncio
 import threading
 import time

@@ -1,5 +1,7 @@
 """The reader of MegEngine's files, piece by piece."""
 
+from __future__ import annotations
+
 import gzip
 import json
 from pathlib import Path

@@ -1,5 +1,7 @@
 """Names of memory: what the walk reaches, and what it must not do to the objects of the user's."""
 
+from __future__ import annotations
+
 import ast
 import subprocess
 import sys

@@ -1,5 +1,7 @@
 """Names of arrays of CuPy and JAX: of stand-ins with their attributes, and of JAX where it is installed."""
 
+from __future__ import annotations
+
 import sys
 from contextlib import nullcontext
 from types import ModuleType, SimpleNamespace

@@ -1,5 +1,7 @@
 """Names of torch's memory: modules, optimizers, and what autograd keeps."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

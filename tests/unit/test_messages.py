@@ -1,5 +1,7 @@
 """Whatever a page sends: an answer for each question, and never an exception in the kernel."""
 
+from __future__ import annotations
+
 import base64
 from collections.abc import Iterator
 from typing import Any

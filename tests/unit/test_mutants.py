@@ -1,5 +1,7 @@
 """Some mutated recordings through every analysis; ``make fuzz`` tries many more."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 from tests.fuzz import mutants

@@ -1,5 +1,7 @@
 """Namespaces of a Profile."""
 
+from __future__ import annotations
+
 import inspect
 
 import pandas as pd

@@ -1,5 +1,7 @@
 """Our own format: what comes back is equal, and what is not whole is refused."""
 
+from __future__ import annotations
+
 import json
 import shutil
 import zipfile

@@ -1,5 +1,7 @@
 """Which devices torch's profiler is calls for, and why a recording has no kernels."""
 
+from __future__ import annotations
+
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any

@@ -1,5 +1,7 @@
 """Reports of Nsight Systems made by hand: what samples do not have, and what they may lack."""
 
+from __future__ import annotations
+
 import gzip
 import sqlite3
 from collections.abc import Callable

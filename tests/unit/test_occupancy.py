@@ -1,5 +1,7 @@
 """Occupancy of kernels against the figures that Kineto wrote on five generations of cards."""
 
+from __future__ import annotations
+
 import gzip
 import json
 from collections.abc import Iterator

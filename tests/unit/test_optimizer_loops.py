@@ -1,5 +1,7 @@
 """Optimizer steps: the loop of each, and trainers with a loop of their own."""
 
+from __future__ import annotations
+
 import itertools
 import sys
 from types import ModuleType

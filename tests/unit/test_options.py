@@ -1,5 +1,7 @@
 """One declaration of options: what parses, what is refused and with which words."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,7 @@
 """Front-ends that are not JupyterLab: what they ask a Profile for, and what they do to a comm."""
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import Any
 

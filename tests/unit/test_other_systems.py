@@ -3,6 +3,8 @@
 What they have and Linux lacks cannot be made up. Third packages (psutil, torch) stay those of this system.
 """
 
+from __future__ import annotations
+
 import json
 from pathlib import Path
 

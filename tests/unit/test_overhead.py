@@ -1,5 +1,7 @@
 """What recording costs, measured by interleaved steps: with a collector whose cost is known."""
 
+from __future__ import annotations
+
 import sys
 import time
 from collections.abc import Iterator

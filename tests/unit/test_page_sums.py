@@ -1,5 +1,7 @@
 """A report of more slices than one file holds: sums stand in for those that were left out."""
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import Any
 

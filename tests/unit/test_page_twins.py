@@ -1,5 +1,7 @@
 """The page's own answers against Python's: cases are written here and answered in Node.js by js/test."""
 
+from __future__ import annotations
+
 import base64
 import json
 import random

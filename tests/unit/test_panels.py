@@ -1,5 +1,7 @@
 """Tabs of the dashboard without a browser: their numbers, what they select, why they are absent, reports."""
 
+from __future__ import annotations
+
 import base64
 import json
 import re

@@ -1,5 +1,7 @@
 """Watching an import, and ``os.fork`` without a warning about our threads."""
 
+from __future__ import annotations
+
 import importlib
 import os
 import subprocess

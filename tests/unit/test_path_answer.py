@@ -1,5 +1,7 @@
 """The page gets the same critical path and replay as Python."""
 
+from __future__ import annotations
+
 import re
 import sys
 from pathlib import Path

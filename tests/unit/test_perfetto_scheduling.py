@@ -1,5 +1,7 @@
 """Scheduling of threads in Perfetto traces, from events that are written by hand."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,7 @@
 """Perfetto protobuf: what is written, as other decoders see it, and what of it opens again."""
 
+from __future__ import annotations
+
 import gzip
 import json
 from collections import defaultdict

@@ -1,5 +1,7 @@
 """Memory and CPU times of a process, its threads and its children, read from a folder like /proc."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable
 from functools import partial

@@ -1,5 +1,7 @@
 """Profile: the facade, text, display and saving."""
 
+from __future__ import annotations
+
 import inspect
 from operator import attrgetter
 

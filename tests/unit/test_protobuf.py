@@ -1,5 +1,7 @@
 """Messages decoded many at once, against one by one."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 from hypothesis import given, settings

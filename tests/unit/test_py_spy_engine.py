@@ -1,5 +1,7 @@
 """What the engine beside py-spy does when a look from inside fails."""
 
+from __future__ import annotations
+
 import pytest
 
 from notebook_prof.collectors.python.py_spy_engine import PySpy

@@ -1,5 +1,7 @@
 """The pytest plugin, in pytest's own sandbox: tests that are held to limits far from what they take."""
 
+from __future__ import annotations
+
 import os
 import sys
 import xml.etree.ElementTree as ET

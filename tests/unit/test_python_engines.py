@@ -1,5 +1,7 @@
 """Engines of the python collector, nearly all on made-up input: nothing here depends on timing."""
 
+from __future__ import annotations
+
 import json
 import os
 import sysconfig

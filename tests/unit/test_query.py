@@ -1,5 +1,7 @@
 """The filter language, and filters on tables: `p.<analysis>(where=…)`."""
 
+from __future__ import annotations
+
 import time
 from contextlib import suppress
 

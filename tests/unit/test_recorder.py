@@ -1,5 +1,7 @@
 """``nbp.profile`` in code: with, decorator, start/step/stop, schedules, and what it refuses."""
 
+from __future__ import annotations
+
 import asyncio
 import os
 import threading

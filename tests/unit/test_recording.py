@@ -1,5 +1,7 @@
 """A Recording isolates what its collectors do wrong."""
 
+from __future__ import annotations
+
 from typing import ClassVar
 
 import pytest

@@ -1,5 +1,7 @@
 """A recording and its Profile go when nobody holds them, also where the garbage collector is off."""
 
+from __future__ import annotations
+
 import gc
 import sys
 from collections import Counter

@@ -1,5 +1,7 @@
 """Which collectors are made for which names."""
 
+from __future__ import annotations
+
 import sys
 from importlib.metadata import EntryPoint
 

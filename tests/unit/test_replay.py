@@ -1,5 +1,7 @@
 """p.replay: calls as they were recorded, run alone in turns, with nothing of the user's changed."""
 
+from __future__ import annotations
+
 import importlib
 import json
 import math

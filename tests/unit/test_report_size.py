@@ -1,5 +1,7 @@
 """The size limit of a report, what is left out or summed up above it, and that the report says so."""
 
+from __future__ import annotations
+
 import json
 import re
 from pathlib import Path

@@ -1,5 +1,7 @@
 """``notebook-prof run``: a notebook with its cells watched, and a script as Python runs it."""
 
+from __future__ import annotations
+
 import asyncio
 import json
 import os

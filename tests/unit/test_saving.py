@@ -1,5 +1,7 @@
 """trace.save, trace.to_chrome and p.save: which writer writes."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import pandas as pd

@@ -1,5 +1,7 @@
 """The schedule is that of PyTorch; windows of steps are half-open."""
 
+from __future__ import annotations
+
 import itertools
 import warnings
 

@@ -1,5 +1,7 @@
 """Where the selected slices lie, as the page is told, against ``p.selected``."""
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import Any
 

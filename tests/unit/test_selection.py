@@ -1,5 +1,7 @@
 """The selection: clauses, cross-filter, patches, watchers, threads."""
 
+from __future__ import annotations
+
 import logging
 import threading
 from functools import partial

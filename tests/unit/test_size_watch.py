@@ -1,5 +1,7 @@
 """A recording that would take gigabytes ends before it does."""
 
+from __future__ import annotations
+
 import sys
 import threading
 import time

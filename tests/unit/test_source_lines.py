@@ -1,5 +1,7 @@
 """The line that each slice ran for: its thread's, its caller's, its launch's."""
 
+from __future__ import annotations
+
 import json
 from pathlib import Path
 

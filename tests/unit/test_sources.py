@@ -1,5 +1,7 @@
 """Where the code that ran is written, in the text that its file has now."""
 
+from __future__ import annotations
+
 import sys
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """Questions in SQL: the answers are those of pandas, and nothing but reading is possible."""
 
+from __future__ import annotations
+
 import json
 from pathlib import Path
 

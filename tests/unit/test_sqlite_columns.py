@@ -1,5 +1,7 @@
 """SQLite files read as columns, against what was put into them."""
 
+from __future__ import annotations
+
 import sqlite3
 from contextlib import closing
 from pathlib import Path

@@ -1,5 +1,7 @@
 """Counters and CPU times of the process, its threads and its children."""
 
+from __future__ import annotations
+
 import ctypes
 import json
 import os

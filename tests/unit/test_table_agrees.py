@@ -1,5 +1,7 @@
 """The operator table of the views against ``p.operators()`` and ``p.kernels()``, number by number."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Tabs say which dimensions of the selection they follow: the page does not ask again for the others."""
 
+from __future__ import annotations
+
 import itertools
 import re
 from pathlib import Path

@@ -1,5 +1,7 @@
 """The torch collector: what it records, and that nothing of it stays."""
 
+from __future__ import annotations
+
 import sys
 import threading
 import time

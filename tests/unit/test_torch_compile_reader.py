@@ -1,5 +1,7 @@
 """Folders of TORCH_TRACE: what was compiled, as in a live recording, and a lane of what the compiler did."""
 
+from __future__ import annotations
+
 import gzip
 import json
 import os

@@ -1,5 +1,7 @@
 """How kernels were launched and what moved: from a live recording, which is played, as from its file."""
 
+from __future__ import annotations
+
 import gzip
 import json
 from pathlib import Path

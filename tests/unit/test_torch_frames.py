@@ -1,5 +1,7 @@
 """Python calls of the kernel and of our hooks are left out; the cell's stay."""
 
+from __future__ import annotations
+
 import json
 from typing import Any
 

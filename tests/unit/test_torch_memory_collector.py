@@ -1,5 +1,7 @@
 """The history of the CUDA allocator, with a torch that plays a card."""
 
+from __future__ import annotations
+
 import sys
 from types import SimpleNamespace
 from typing import Any

@@ -1,5 +1,7 @@
 """What traces the user's code gives the same in a recording as without one."""
 
+from __future__ import annotations
+
 import copy
 import io
 import re

@@ -1,5 +1,7 @@
 """Answers, filters, pictures and static HTML, without a browser."""
 
+from __future__ import annotations
+
 import base64
 import io
 import json

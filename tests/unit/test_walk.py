@@ -1,5 +1,7 @@
 """Stacks of all threads are read safely, and as if nobody had."""
 
+from __future__ import annotations
+
 from ..new_process import run_python
 
 

@@ -1,5 +1,7 @@
 """A watched notebook: sums, what depends on what, and how much of ours it keeps."""
 
+from __future__ import annotations
+
 import tracemalloc
 from collections.abc import Iterator, Sequence
 

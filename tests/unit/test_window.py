@@ -1,5 +1,7 @@
 """The automaton of steps, with a clock that counts its own calls."""
 
+from __future__ import annotations
+
 import itertools
 import timeit
 from typing import Any

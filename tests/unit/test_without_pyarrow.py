@@ -1,5 +1,7 @@
 """Without pyarrow, which files need and a recorded cell does not: a cell is profiled, shown and reported."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import notebook_prof

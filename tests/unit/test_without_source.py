@@ -1,5 +1,7 @@
 """Exports with ``source=False`` show nothing of the user's source, files and strings."""
 
+from __future__ import annotations
+
 import base64
 import importlib.util
 import json

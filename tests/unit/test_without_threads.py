@@ -1,5 +1,7 @@
 """Recordings open and are drawn without threads, processes and psutil too, as in a browser's Python."""
 
+from __future__ import annotations
+
 import json
 from pathlib import Path
 
