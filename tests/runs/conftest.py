@@ -1,5 +1,7 @@
 """A history of its own for each test."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """Rows for tests of the history, without a recording."""
 
+from __future__ import annotations
+
 import time
 from typing import Any
 

@@ -1,5 +1,7 @@
 """The runs of a cell as `%profile_history` shows them."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import numpy as np

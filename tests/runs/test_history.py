@@ -1,5 +1,7 @@
 """What can be asked of the history: `nbp.history`, `nbp.load`, kept recordings, `nbp.profile(name=)`."""
 
+from __future__ import annotations
+
 import doctest
 import os
 import subprocess

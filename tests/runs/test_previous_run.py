@@ -1,5 +1,7 @@
 """The second line of the verdict: how often it is wrong, and that public tables hold it."""
 
+from __future__ import annotations
+
 import itertools
 import math
 import re

@@ -1,5 +1,7 @@
 """The file of the history: eight writers kills, damage, newer versions, folders without a right to write."""
 
+from __future__ import annotations
+
 import multiprocessing
 import os
 import shutil
