@@ -1,5 +1,7 @@
 """What a comparison says of recordings: sums that hold exactly, and sentences that stand in its tables."""
 
+from __future__ import annotations
+
 import html.parser
 import itertools
 import json

@@ -1,5 +1,7 @@
 """The linked page of a comparison: what it shows stands in public tables, and both sides answer."""
 
+from __future__ import annotations
+
 import json
 import math
 from pathlib import Path

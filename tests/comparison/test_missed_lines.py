@@ -1,5 +1,7 @@
 """Lines that samples may have missed on one side are no facts; those that the source tells of are."""
 
+from __future__ import annotations
+
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,5 +1,7 @@
 """One selection over both sides: what each Profile's own filter selects, and differences that add up."""
 
+from __future__ import annotations
+
 import doctest
 import itertools
 import re

@@ -1,5 +1,7 @@
 """A line of the cell with all that it calls: the difference by statement, and what the verdict says of it."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 

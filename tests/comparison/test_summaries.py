@@ -1,5 +1,7 @@
 """Totals of a run answer as the run does, as far as they go."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import pandas as pd
