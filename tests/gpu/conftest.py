@@ -1,5 +1,7 @@
 """A card, or the reason why there is none; where there is one, every test is a process of its own."""
 
+from __future__ import annotations
+
 import os
 import subprocess
 import sys

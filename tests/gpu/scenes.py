@@ -4,6 +4,8 @@ Each scene is made once, which allocates and warms up, and gives a body that can
 ends with the device idle.
 """
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable
 from dataclasses import dataclass

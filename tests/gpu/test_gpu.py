@@ -1,5 +1,7 @@
 """Recordings on a real card; counts are known beforehand. Not run yet: written where there was no card."""
 
+from __future__ import annotations
+
 import time
 from typing import Any
 

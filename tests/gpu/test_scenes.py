@@ -1,5 +1,7 @@
 """Every scene on a real card, against torch.profiler's own export and against what is known beforehand."""
 
+from __future__ import annotations
+
 import json
 import os
 from pathlib import Path
