@@ -4,6 +4,8 @@ Profiles, displays, messages of pages, interrupts, reloads and kills in real ker
 drawn from a seed, round after round. What is measured after each round is judged by `tests.soak.laws`.
 """
 
+from __future__ import annotations
+
 import argparse
 import random
 import sys

@@ -1,5 +1,7 @@
 """Cells as people profile them; each takes about half a second."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Final
 

@@ -4,6 +4,8 @@ It is executed in a space of its own, so that nothing of it stays in the kernel.
 for the `state` alone.
 """
 
+from __future__ import annotations
+
 import gc
 import json
 import signal

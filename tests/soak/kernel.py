@@ -1,5 +1,7 @@
 """A real kernel under soak: cells with identities, a page that asks, and what is measured of it."""
 
+from __future__ import annotations
+
 import contextlib
 import itertools
 import json

@@ -1,5 +1,7 @@
 """What has to hold of the measurements of one kernel, from its tenth round on: nothing grows."""
 
+from __future__ import annotations
+
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,5 +1,7 @@
 """What the system says of a kernel, read from outside: memory, threads, descriptors, processes, files."""
 
+from __future__ import annotations
+
 import contextlib
 import os
 import re

@@ -1,5 +1,7 @@
 """What pages ask a widget, sound and damaged."""
 
+from __future__ import annotations
+
 import random
 from typing import Any, Final
 

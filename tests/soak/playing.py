@@ -1,5 +1,7 @@
 """Rounds: what users do with one kernel, in an order that is drawn, and what is measured after each."""
 
+from __future__ import annotations
+
 import random
 from collections import Counter
 from collections.abc import Callable

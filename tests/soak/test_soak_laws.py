@@ -1,5 +1,7 @@
 """The laws of the soak test on made-up measurements: what grows is found, what is flat passes."""
 
+from __future__ import annotations
+
 import random
 from collections.abc import Callable
 
