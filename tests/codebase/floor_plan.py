@@ -1,5 +1,7 @@
 """Draw the floor plan of `docs/architecture.md` from the imports: ``python -m tests.codebase.floor_plan``."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 from .source import FILES, ROOT, imported, module_name, room

@@ -1,5 +1,7 @@
 """The package's own source, as the rules of the house see it."""
 
+from __future__ import annotations
+
 import ast
 from collections.abc import Iterator
 from functools import cache

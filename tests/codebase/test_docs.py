@@ -3,6 +3,8 @@
 The built site is looked at where MkDocs is installed, as ``make docs`` has it.
 """
 
+from __future__ import annotations
+
 import os
 import re
 import subprocess

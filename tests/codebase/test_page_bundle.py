@@ -1,5 +1,7 @@
 """The scripts in the package are what the sources of the page build to."""
 
+from __future__ import annotations
+
 import json
 from pathlib import Path
 from typing import get_args

@@ -1,5 +1,7 @@
 """What TypeScript says of questions and answers is what Python decodes and gives."""
 
+from __future__ import annotations
+
 import msgspec
 import pytest
 from msgspec import UNSET

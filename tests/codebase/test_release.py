@@ -1,5 +1,7 @@
 """What a release says of itself in several places is the same in all."""
 
+from __future__ import annotations
+
 import json
 import re
 

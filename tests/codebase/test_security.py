@@ -1,5 +1,7 @@
 """Numbers and names in `SECURITY.md` are those of the code."""
 
+from __future__ import annotations
+
 import re
 
 from notebook_prof.atomic_files import PRIVATE

@@ -3,6 +3,8 @@
 ``python -m tests.codebase.test_tabs`` writes it.
 """
 
+from __future__ import annotations
+
 import re
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """Workflows for whoever hosts the repository: they parse, and call only what is there."""
 
+from __future__ import annotations
+
 import re
 import shlex
 from itertools import pairwise
