@@ -1,5 +1,7 @@
 """Drawn ranks: small files with known figures."""
 
+from __future__ import annotations
+
 import gzip
 import json
 from pathlib import Path

@@ -1,5 +1,7 @@
 """Ranks of a GPipe pipeline, drawn with bubbles that are known."""
 
+from __future__ import annotations
+
 import json
 from pathlib import Path
 from typing import Any

@@ -1,5 +1,7 @@
 """Ranks whose names would run in a page that took them for code."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 from .piped import write_gpipe

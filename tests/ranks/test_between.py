@@ -1,5 +1,7 @@
 """Matching, clocks, arrivals, bandwidth, imbalance and folding, on runs with known answers."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Ranks on a Dask cluster: the same figures, and what happens when parts of it die."""
 
+from __future__ import annotations
+
 import asyncio
 import contextlib
 import os

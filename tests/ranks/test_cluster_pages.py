@@ -1,5 +1,7 @@
 """MindInsight's answers for a cluster of four ranks in two stages."""
 
+from __future__ import annotations
+
 import json
 from pathlib import Path
 from typing import Any

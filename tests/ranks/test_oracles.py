@@ -1,5 +1,7 @@
 """Real distributed runs against other tools' answers."""
 
+from __future__ import annotations
+
 import json
 from pathlib import Path
 from typing import Any

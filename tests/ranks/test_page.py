@@ -1,5 +1,7 @@
 """The linked page of many ranks, as far as it needs no browser."""
 
+from __future__ import annotations
+
 import json
 from pathlib import Path
 from typing import Any

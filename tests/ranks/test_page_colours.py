@@ -1,5 +1,7 @@
 """The ranks' page: a colour means one thing, the same as in the views of one recording."""
 
+from __future__ import annotations
+
 from notebook_prof.ranks.page.frames import BUBBLES, PARTS, TALK
 from notebook_prof.service.palette import CATEGORIES, PHASES, STATUS
 

@@ -1,5 +1,7 @@
 """Pipelines: bubbles that are known, and the matrix of messages."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Workers of ranks end with the process that started them, however that ends."""
 
+from __future__ import annotations
+
 import os
 import signal
 import subprocess

@@ -1,5 +1,7 @@
 """The critical path across ranks and what-if of one: simulated jobs, drawn files, real recordings."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path

@@ -1,5 +1,7 @@
 """What if of ranks: launches, communication and workers, against simulated jobs that are run again."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 from typing import Any
 

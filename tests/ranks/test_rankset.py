@@ -1,5 +1,7 @@
 """The set of ranks: what it finds, how it reduces, what it says of faults."""
 
+from __future__ import annotations
+
 import gzip
 import os
 import signal

@@ -1,5 +1,7 @@
 """Several ranks' timelines on one aligned axis, and clocks that drift."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import numpy as np

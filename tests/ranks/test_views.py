@@ -1,5 +1,7 @@
 """Pictures of many ranks: what is in them."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import pytest
