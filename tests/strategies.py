@@ -59,7 +59,6 @@ def traces(
     return builder.seal(window=(0, _END))
 
 
-_LOOKS: Final = st.tuples(st.integers(0, _END), st.integers(1, 40), st.integers(1, 4))
 _EVENTS: Final = st.tuples(st.integers(0, _END - 1), st.integers(1, 4), st.sampled_from([64, -64, 8, -8]))
 
 

@@ -98,15 +98,6 @@ def test_nothing_is_said_of_steps_where_there_are_none(file: str, rule: str, wor
     assert not advice(trace)["finding"].str.contains("step").any()
 
 
-def test_a_number_of_waits_a_step_is_written_out():
-    b, main, stream, at = stepped()
-    for start in at:
-        ts = start + 60 * np.arange(1200)
-        b.slices(ts=ts, dur=np.full(1200, 30), name="cudaStreamSynchronize", category="sync", track=main)
-        b.slices(ts=ts, dur=np.full(1200, 25), name="add", category="kernel", track=stream)
-    assert "waits for the device 1200 times a step" in advice_row(b.seal(), "sync-points")["finding"]
-
-
 def test_exposed_communication():
     trace = draw(
         """

@@ -1,9 +1,7 @@
 """The critical path: laws, and figures of real recordings."""
 
-import gc
 import gzip
 import json
-import weakref
 from pathlib import Path
 
 import numpy as np
@@ -47,15 +45,6 @@ def check_critical_path(trace: Trace) -> None:
     check_laws(profile)
     check_laws(profile, end="device")
     check_laws(profile, window=(end // 3, end // 2 + 1))
-
-
-def test_what_a_path_rests_on_goes_with_its_trace() -> None:
-    trace = draw("main: [mm][add]")
-    Profile(trace).critical_path()
-    alive = weakref.ref(trace)
-    del trace
-    gc.collect()
-    assert alive() is None
 
 
 def test_a_wait_for_a_kernel() -> None:

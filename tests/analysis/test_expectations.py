@@ -240,14 +240,6 @@ def test_calls_of_python_functions_are_not_counted() -> None:
     assert one(frames, "operator aten::copy_ == 0")["outcome"] == "inconclusive"
 
 
-def test_a_recording_without_phases_and_one_of_samples_decide_no_more_than_they_hold() -> None:
-    steps = draw("steps: [0     ][1     ][2     ][3     ][4     ]\nmain: [work ][work ][work ][work ][work ]")
-    assert one(steps, "phase data < 5%")["reason"] == "no phases were recorded"
-    sampled = cell_profile(steps=False).trace
-    assert "sampled" in str(one(sampled, "line 8 < 90%")["reason"])
-    assert one(sampled, "line 8 == 1")["outcome"] == one(sampled, "line 7 == 0")["outcome"] == "inconclusive"
-
-
 ASKED = (
     *(f"step {statistic} < 1s" for statistic in STATISTICS),
     *("steps >= 1", "device idle < 10%", "device busy > 5%", "peak < 1GiB", "sync == 0", "line 1 < 5%"),

@@ -15,7 +15,6 @@ from notebook_prof.errors import FormatError
 from notebook_prof.readers.call_tree import sample_durations
 
 from .. import samples
-from ..properties.test_verdict_claims import check_verdict
 
 SHARED = samples.ROOTS["shared"]
 FILES = [f"firefox/{name}.json" for name in ("cli_limit_boundaries", "gecko-2", "processed-3")]
@@ -118,18 +117,6 @@ def test_durations_sum_to_the_weights(name: str) -> None:
 
 
 @shared
-@pytest.mark.parametrize("name", FILES)
-def test_what_is_said_of_them_is_true(name: str) -> None:
-    trace = read_trace(SHARED / name)
-    check_verdict(trace)
-    result = verdict(trace)
-    assert ("Python" in str(result)) == name.startswith("python_samplers")
-    track = trace.tracks.set_index("track")["kind"]
-    first = trace.slices[trace.slices["name"] == result.select.get("name")]
-    assert (track[first["track"]] == "thread").all(), "a range beside a thread is not what a thread ran"
-
-
-@shared
 def test_markers_of_python_s_sampler() -> None:
     name = "python_samplers/tachyon315_none.gecko.json.xz"
     answers = json.loads((SHARED / name.replace(".xz", ".oracle.json")).read_text())
@@ -182,25 +169,6 @@ def test_shared_tables_and_deltas_of_times(tmp_path: Path) -> None:
     separate = read(tmp_path, profile(thread(), thread(tid=9)))
     columns = ["ts", "dur", "name", "category", "track"]
     assert rows(trace, *columns) == rows(separate, *columns)
-
-
-def test_a_thread_costs_its_own_samples(tmp_path: Path, counted_names: list[str]) -> None:
-    """Threads share one tree of stacks, and a thread has few of them."""
-    threads, names = 50, 1_000
-    tables = ("stackTable", "frameTable", "funcTable", "resourceTable", "stringArray")
-    bare = {name: value for name, value in thread().items() if name not in tables}
-    number = list(range(names))
-    common = {
-        "stackTable": {"frame": number, "prefix": [None] * names, "length": names},
-        "frameTable": {"func": number, "length": names},
-        "funcTable": {"name": number, "length": names},
-        "stringArray": [f"f{i}" for i in number],
-    }
-    samples = [{"stack": [i, i], "time": [0, 1], "weightType": "samples"} for i in range(threads)]
-    twins = [{**bare, "tid": i, "samples": samples[i]} for i in range(threads)]
-    trace = read(tmp_path, profile(*twins, shared=common))
-    assert trace.slices["name"].nunique() == threads
-    assert len(counted_names) < 5 * threads
 
 
 def test_rows_behind_a_schema(tmp_path: Path) -> None:

@@ -224,25 +224,6 @@ def looks_on_lines(trace: Trace, table: pd.DataFrame) -> list[int]:
     return counts
 
 
-def test_looks_count_once_for_every_line_that_was_open() -> None:
-    b = TraceBuilder()
-    main, other = b.track("main"), b.track("other")
-    b.slices(
-        ts=[0, 10, 20, 60], dur=[100, 60, 20, 30], category="python", track=main,
-        name=["cell:1  f(3)", "cell:5  g()", "cell:5  g()", "cell:6  h()"],
-    )  # fmt: skip
-    b.slices(ts=0, dur=50, name="cell:6  h()", category="python", track=other)
-    looks = {"ts": [0, 10, 100, 0], "dur": [10, 90, 10, 10], "track": [main, main, main, other]}
-    b.table("samples", pd.DataFrame({**looks, "count": [1, 9, 1, 1]}))
-    trace = b.seal()
-    table = lines(trace, remainder=True)
-    assert table.set_index("line")["samples"].to_dict() == {1: 10, 5: 6, 6: 4, 0: 1}
-    assert table["samples"].tolist() == looks_on_lines(trace, table[:-1])
-    window = lines(trace, window=(20, 60)).set_index("line")["samples"]
-    assert window.to_dict() == {1: 4, 5: 4, 6: 0}
-    assert lines(training().seal(), remainder=True)["samples"].isna().all(), "no engine looked"
-
-
 def check_flame_by_line(trace: Trace) -> None:
     """Compare the roots of a flame with the own times and the device work of operators, by their lines."""
     for metric, of_operators in (("self_ns", "self_ns"), ("device_ns", "device_self_ns")):

@@ -5,11 +5,9 @@ import pandas as pd
 import pytest
 
 from notebook_prof import Profile, Trace, TraceBuilder
-from notebook_prof.analysis import memory, memory_live, memory_peak, memory_processes, verdict
+from notebook_prof.analysis import memory, memory_live, memory_peak, memory_processes
 from notebook_prof.errors import OptionError
 from notebook_prof.units import format_bytes
-
-from ..properties.test_verdict_claims import check_claims
 
 
 @pytest.fixture
@@ -175,24 +173,3 @@ def test_process_and_children_when_they_have_most_together() -> None:
     assert found == [["process", 2**29, 2**29], ["make", 2**30, 2**30]]
     assert memory_processes(trace, window=(50, 90))["name"].tolist() == ["process"]
     assert memory_processes(TraceBuilder().seal()).empty
-
-
-def test_the_peak_counts_children_and_names_them() -> None:
-    result, _ = check_claims(with_children())
-    assert result.lines[-1] == (
-        "Memory: peak 2 GiB (host, resident; 256 MiB at the start) at 25 ns; "
-        "1.5 GiB of the peak in 2 child processes, the largest `make` with 1 GiB"
-    )
-    few, _ = check_claims(with_children(size=2.0**10))  # a shell that starts the worker
-    assert few.lines[-1].endswith("512 MiB of the peak in 1 child process, `python a.py`")
-    later = verdict(with_children(), window=(35, 40))
-    assert later.lines[-1].endswith(" at 35 ns; 1 GiB of the peak in 1 child process, `make`")
-    assert "child" not in verdict(with_children(), window=(50, 90)).lines[-1]
-
-
-def test_children_with_next_to_nothing_are_not_named() -> None:
-    b = TraceBuilder()
-    b.slices(ts=[0], dur=[100], name="f", category="python", track=b.track("main"))
-    b.counter(b.track("process RSS", "counter", unit="bytes"), [0], [2.0**30])
-    b.table("child_memory", pd.DataFrame({"pid": 7, "name": "true", "ts": [5], "bytes": [2**20]}))
-    assert "Memory: peak 1 GiB (host, resident; 1 GiB at the start) at 0 ns" in verdict(b.seal()).lines

@@ -11,8 +11,7 @@ from notebook_prof import Trace, TraceBuilder, analysis
 from notebook_prof.collectors.system.names.buffers import BufferLog
 from notebook_prof.collectors.system.names.watch import NameWatch, Roots, Walked, put_names
 from notebook_prof.session.findings import out_of_memory
-from notebook_prof.views.dashboard import dashboard_settings
-from notebook_prof.views.tabs import TABS, Note, Panel, Table
+from notebook_prof.views.tabs import TABS, Panel, Table
 
 STEPS = 6
 COLUMNS = ("address", "bytes", "device", "name", "kind", "type", "kept_by", "earlier")
@@ -184,47 +183,6 @@ def test_the_tab_shows_names_and_what_is_left_behind() -> None:
     focused = [0 if chosen is None else 1 for chosen in names.select or ()]
     assert focused == expected["slice"].notna().astype(int).tolist()
     assert tables["Left behind by the cell"].frame["name"].tolist() == ["rows", "acts", "loss"]
-
-
-def test_the_tab_tells_what_was_left_out() -> None:
-    trace = sample()
-    walks = trace.metadata["tables"]["memory_walks"]
-    assert not [part for part in shown(trace).parts if isinstance(part, Note) and "incomplete" in part.text]
-    trace.metadata["tables"]["memory_walks"] = walks.assign(
-        left=500, left_names="rows[]", frames_left=1, saved_left=2
-    )
-    notes = [part.text for part in shown(trace).parts if isinstance(part, Note)]
-    assert (
-        "Names are incomplete: 500 objects, of rows[] were not visited, since the time for the search was "
-        "over." in notes
-    )
-    assert "Locals of 1 function were not read, since they call locals() themselves." in notes
-
-
-def test_the_verdict_and_the_advice_name_what_grows() -> None:
-    trace = sample()
-    profile = nbp.Profile(trace)
-    line = next(line for line in profile.verdict.lines if line.startswith("Memory"))
-    assert "`acts[]` grows by 64 B every step" in line
-    claims = [claim for claim in profile.verdict.claims if claim.table == "memory_names"]
-    assert [claim.value for claim in claims] == [64]
-    assert all(claim.holds(trace) for claim in claims)
-    finding = profile.advice().set_index("rule")["finding"]["memory-growth"]
-    assert finding.endswith("; acts[] keeps 64 B more after each.")
-
-
-def test_without_memory_enough_the_profile_opens_on_memory() -> None:
-    assert dashboard_settings(sample(), "")["open"] != "memory"
-    trace = sample(error=MemoryError("no room"))
-    assert dashboard_settings(trace, "")["open"] == "memory"
-    first, second, *_ = shown(trace).parts
-    assert first == Note("The cell ran out of memory. MemoryError: no room", warns=True)
-    assert isinstance(second, Table)
-    assert second.title == "Names that hold memory"
-    verdict = analysis.verdict(trace)
-    line = next(line for line in verdict.lines if line.startswith("Memory"))
-    assert "out of memory: `table[a]` holds 800 B, 8.0 % of what is used" in line
-    assert all(claim.holds(trace) for claim in verdict.claims)
 
 
 def test_which_errors_say_that_memory_is_not_enough() -> None:

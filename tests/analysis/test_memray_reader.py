@@ -13,10 +13,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from notebook_prof import TraceBuilder, open_profile, read_trace
+from notebook_prof import open_profile, read_trace
 from notebook_prof.analysis import memory, memory_heap, memory_peak, verdict
 from notebook_prof.errors import FormatError
-from notebook_prof.formats.memray.recording import _Facts, _report_end
 
 from .. import samples
 from ..properties.test_verdict_claims import check_verdict
@@ -198,15 +197,6 @@ def test_recordings_that_were_cut(recordings: Path, tmp_path: Path) -> None:
         peaks.append(int(memory_heap(trace)["bytes"].sum()))
         assert peaks[-1] == trace.metadata["heap"]["peak_bytes"]
     assert peaks == sorted(peaks)
-
-
-@pytest.mark.parametrize(("end_ms", "is_cut"), [(1_000, True), (1_001, True), (1_090, False)])
-def test_the_end_of_a_program_that_was_killed_is_its_start(end_ms: int, is_cut: bool) -> None:
-    """Or a millisecond later, as memray rounds; its looks at memory went on."""
-    builder = TraceBuilder()
-    facts = _Facts("1.20.0", "run", 1, 9, 1_000, end_ms, False, False, "pymalloc", False)
-    _report_end(facts, np.array([1_010, 1_050, 1_090]), [], True, builder)
-    assert ("truncated-file" in builder.report) == is_cut
 
 
 @pytest.mark.parametrize("name", [name for name, _, end in RUNS if end == "end"])

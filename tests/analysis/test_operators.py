@@ -89,25 +89,6 @@ def test_kernels_and_instants(trace):
     assert rows(table, "count", "total_ns", "self_ns") == {"mm": (1, 6, 6), "mark": (1, 0, 0)}
 
 
-def test_an_ancestor_that_overlaps_in_part_counts_once():
-    """The chain of parents leads from the last slice to the first, which has ended before."""
-    trace = draw(
-        """
-        main:     [mm     ]
-        main:        [add              ]
-        main:                 [mm ]
-        stream 7:               [gemm]
-        """,
-        launches=[("add", "gemm")],
-    )
-    assert rows(operators(trace), "device_self_ns", "device_ns") == {"mm": (0, 6), "add": (6, 6)}
-    b = TraceBuilder()
-    main, stream = b.track("main"), b.track("stream", "stream", device=0, stream=7)
-    host = b.slices(ts=[0, 3, 12], dur=[9, 19, 5], track=main, name=["mm", "add", "mm"])
-    b.flows("launch", host[2], b.slices(ts=14, dur=6, name="gemm", category="kernel", track=stream))
-    assert rows(operators(b.seal()), "device_self_ns", "device_ns") == {"mm": (6, 6), "add": (0, 6)}
-
-
 def test_locks_that_differ_in_an_address_are_waits():
     """The table has one row for them, under a name without an address: it is hidden with the other waits."""
     lock = "<built-in method acquire of _thread.lock object at 0x7f{}>"

@@ -13,18 +13,6 @@ def host(trace, step, **options):
     return {name: ns for name, ns in zip(table["phase"], table["host_ns"], strict=True) if ns}
 
 
-def test_every_instant_has_one_phase_and_gaps_go_to_their_neighbours():
-    trace = draw(
-        """
-        steps: [0                                                         ]
-        main:    [next/data][mm/forward] [add/forward]     [sgd/optimizer]
-        """
-    )
-    assert host(trace, 0) == {"data": 11, "forward": 12 + 1 + 13, "optimizer": 15, "other": 2 + 5 + 1}
-    assert int(trace.steps["dur"].iloc[0]) == 11 + 26 + 15 + 8
-    assert phases(trace)["share"].sum() == 1
-
-
 def test_device_time_belongs_to_the_step_and_phase_that_launched_it():
     trace = draw(
         """
@@ -39,19 +27,6 @@ def test_device_time_belongs_to_the_step_and_phase_that_launched_it():
     assert table[0, "forward"] == 16
     assert table[1, "optimizer"] == 6
     assert table.sum() == 22
-
-
-def test_windows_cut_steps():
-    trace = draw(
-        """
-        steps: [0        ][1        ][2        ]
-        main:  [a/forward                      ]
-        """
-    )
-    table = phases(trace, window=(5, 14))
-    assert table.groupby("step")["host_ns"].sum().to_dict() == {0: 6, 1: 3}
-    assert steps(trace, window=(5, 14))[["step", "ts", "dur"]].values.tolist() == [[0, 5, 6], [1, 11, 3]]
-    assert steps(trace, step=[2])["ts"].tolist() == [22]
 
 
 def test_steps_tell_how_busy_host_and_device_were():

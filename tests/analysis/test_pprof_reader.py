@@ -141,17 +141,6 @@ def oracle_of(name: str) -> dict[str, Any]:
     return json.loads((FOLDER / f"{name}.oracle.json").read_text())
 
 
-def test_another_language_is_not_called_python(tmp_path: Path) -> None:
-    """Two samples of Go: most time is g's own, and no sentence says Python."""
-    file = tmp_path / "cpu.pprof"
-    file.write_bytes(profile("cpu", "nanoseconds"))
-    result = verdict(read_trace(file))
-    assert result.kind == "mixed"
-    assert "has the most self time" in result.sentence
-    assert "Python" not in str(result)
-    assert all(claim.holds(read_trace(file)) for claim in result.claims)
-
-
 def labelled(types: list[tuple[str, str]], rows: list[tuple[list[int], dict[str, str | int]]]) -> bytes:
     """A profile whose samples are all of ``f``, with values and labels."""
     texts = ["", "f"]

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from notebook_prof import Profile, read_trace
+from notebook_prof import read_trace
 from notebook_prof.errors import FormatError
 from tests import samples
 
@@ -104,19 +104,6 @@ def test_own_time_and_children_of_a_node_stand_beside_one_another(tmp_path: Path
         (tmp_path / "w").write_text(wrong)
         with pytest.raises(FormatError):
             read_trace(tmp_path / "w", format="proton")
-
-
-@shared
-def test_what_takes_most_is_said_of_sums_and_what_bounds_the_run_is_not() -> None:
-    """The device may have waited most of the time: of sums no program can know."""
-    for path in (ROOT / "proton" / "leaf_nodes.json", ROOT / "chakra" / "feeder_chakra.0.et.xz"):
-        trace = read_trace(path)
-        p = Profile(trace)
-        table = p.operators()
-        row = table.loc[table["self_ns"].idxmax()]
-        assert p.verdict.kind == "mixed"
-        assert p.verdict.sentence.startswith(f"There are durations, but no timeline: {row['name'][:20]}")
-        assert p.verdict.share == pytest.approx(row["self_ns"] / table["self_ns"].sum())
 
 
 @shared

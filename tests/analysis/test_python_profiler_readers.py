@@ -18,7 +18,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from notebook_prof import NotebookProfError, Trace, TraceBuilder, read_trace
-from notebook_prof.analysis import verdict
 from notebook_prof.errors import FormatError
 from notebook_prof.readers.registry import readers
 from notebook_prof.writers import export_stacks
@@ -329,48 +328,3 @@ def test_any_json_gives_a_trace_or_a_refusal(target: tuple[str, str], value: Any
     with contextlib.suppress(NotebookProfError):
         reader.read(json.dumps(file).encode(), builder)
         assert np.isfinite(builder.seal().slices["dur"]).all()
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("main;core::ptr::drop_in_place 600\nmain;tokio::park 400\n", "core::ptr::drop_in_place has the"),
-        ("qemu;[kernel];_raw_spin_unlock 600\nqemu;entry_SYSCALL_64 400\n", "_raw_spin_unlock has the"),
-        ("<module> (t.py:1);train (t.py:4) 600\n<module> (t.py:1) 400\n", "Python-bound: "),
-    ],
-)
-def test_stacks_of_other_languages_are_not_called_python(tmp_path: Path, text: str, says: str) -> None:
-    (tmp_path / "stacks.folded").write_text(text)
-    sentence = verdict(read_trace(tmp_path / "stacks.folded")).sentence
-    assert says in sentence
-    assert " ns" not in sentence, "weights may be samples"
-    assert ("Python" in sentence) == ("Python" in says)
-
-
-@pytest.mark.parametrize(("name", "kind"), [("parseHTML", "code beside operators"), ("f (a.py)", "Python")])
-def test_steps_of_another_language_are_not_called_python(name: str, kind: str) -> None:
-    builder = TraceBuilder(metadata={"source": "trace_event"})
-    builder.slices(ts=[0, 100], dur=[90, 90], name=name, category="python", track=builder.track("main"))
-    for step in range(2):
-        builder.steps(step=step, ts=100 * step, dur=100, source="file")
-    assert verdict(builder.seal()).sentence.startswith(f"90.0 % of the steps is {kind}")
-
-
-@pytest.mark.parametrize(
-    ("weights", "said"),
-    [([10] * 12, "75 % of the recording (12 samples"), ([10] * 11 + [9], "(90 ms of 119 ms)")],
-)
-def test_few_samples_of_speedscope(weights: list[int], said: str, tmp_path: Path) -> None:
-    """Weights that differ may be sums of samples."""
-    file = {
-        "$schema": "https://www.speedscope.app/file-format-schema.json",
-        "shared": {"frames": [{"name": "sort"}, {"name": "main"}]},
-        "profiles": [
-            {
-                "type": "sampled", "name": "main", "unit": "milliseconds", "startValue": 0, "endValue": 120,
-                "samples": [[0]] * 9 + [[1]] * 3, "weights": weights,
-            }
-        ],
-    }  # fmt: skip
-    (tmp_path / "s.json").write_text(json.dumps(file))
-    assert said in verdict(read_trace(tmp_path / "s.json")).sentence

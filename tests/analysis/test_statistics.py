@@ -113,15 +113,6 @@ def test_warm_up_and_slow_steps() -> None:
     assert slow.tolist() == [False] * 20 + [True]
 
 
-def test_blocks_grow_with_the_correlation_of_steps() -> None:
-    rng = np.random.default_rng(6)
-    white, walk = rng.standard_normal(240), np.cumsum(rng.standard_normal(240))
-    few, many = statistics.block_starts(walk), statistics.block_starts(white)
-    assert 2 <= len(few) < len(many) <= 12
-    means = statistics.block_means(white, many)
-    assert means.mean() == pytest.approx(white.mean(), abs=1e-12)
-
-
 @pytest.mark.parametrize("q", [0.5, 0.9])
 @pytest.mark.parametrize("n", [5, 6, 20, 37, 100, 400])
 def test_intervals_of_quantiles_are_binomial(n: int, q: float) -> None:

@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from notebook_prof import Profile, Trace, read_trace
-from notebook_prof.analysis import verdict
 from notebook_prof.errors import FormatError, OptionError
 from notebook_prof.formats.torch.memory_timeline import CATEGORIES, load_plain
 
@@ -181,14 +180,6 @@ def test_what_newer_snapshots_have_is_named(tmp_path: Path) -> None:
     assert traces[1].metadata["tables"]["memory_events"]["action"].tolist().count("annotate") == 1
     assert traces[0].slices.equals(traces[1].slices)
     assert traces[0].allocations.equals(traces[1].allocations)
-
-
-def test_a_snapshot_without_a_history_tells_no_time(tmp_path: Path) -> None:
-    content = snapshot() | {"device_traces": [], "external_annotations": []}
-    (tmp_path / "unknown").write_bytes(pickle.dumps(content))
-    trace = read_trace(tmp_path / "unknown")
-    assert trace.allocations["slice"].notna().all()
-    assert str(verdict(trace)) == "There is no timeline, only tables: memory_blocks, memory_events."
 
 
 def test_broken_rows_are_counted(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ from notebook_prof import Profile, Trace, TraceBuilder, read_trace
 from notebook_prof.analysis import trust
 from notebook_prof.analysis.device.kernel_launches import least_launch_delay
 from notebook_prof.analysis.trust.device import CUPTI_FAULTS
-from notebook_prof.readers.call_tree import count_samples
 from notebook_prof.testing import draw
 from tests.recording import add_slices
 
@@ -198,21 +197,6 @@ def test_what_the_recording_reported_is_reported_too():
     assert trust(trace)["finding"].tolist() == ["rows dropped, 1,235 times"]
 
 
-def test_shown_in_text_and_html_only_where_it_matters():
-    clean, lossy = Profile(run().seal()), Profile(run(lose=(0,)).seal())
-    assert "Trust" not in repr(clean)
-    line = repr(lossy).splitlines()[-1]
-    assert line == (
-        "! Trust: the kernel of 1 launch at the start is missing (10.0 % of device time). "
-        "p.trust says what to do."
-    )
-    assert "kernels-lost-at-start" in lossy._repr_mimebundle_()["text/html"]
-    assert lossy.headline.splitlines()[-2] == line
-    assert "pytorch#192021" in lossy.headline.splitlines()[-1]
-    assert clean.headline == str(clean.verdict)
-    assert "Trust" not in repr(Profile(run(metadata={"source": "recording"}).seal()))
-
-
 FIGURES = {
     # leftovers of work before the window, as counted by hand in the notes on these formats
     "tracelens/h100/Qwen_Qwen1.5-0.5B-Chat__1016005.json.gz": {"launch-not-recorded": 509},
@@ -288,41 +272,6 @@ def test_few_samples_tell_a_share_badly(count: int, points: int | None) -> None:
     if count >= 12:
         assert np.quantile(np.abs(shares - 0.5), 0.95) == pytest.approx(points / 100, rel=0.12)
     assert Profile(trace).verdict.lines[-2].startswith(f"Own time ({count} sample")
-
-
-@pytest.mark.parametrize(
-    ("each_ns", "count", "names"), [(100, 18, 1), (100, 30, 2), (100, 400, 2), (5, 400, 1)]
-)
-def test_a_name_that_one_sample_saw_is_not_told(each_ns: int, count: int, names: int) -> None:
-    """Of 18 samples one or two saw the short name, which may as well have taken nothing; of 30, three did."""
-    b = TraceBuilder()
-    main = b.track("main", tid=1)
-    add_slices(b, main, ["crunch (cell)", "lock (cell)"], [0, 900], [900, each_ns], "python")
-    b.table("samples", pd.DataFrame({"ts": [0], "dur": [900 + each_ns], "count": [count], "track": [main]}))
-    lines = Profile(b.seal()).verdict.lines
-    (line,) = (line for line in lines if line.startswith("Own time"))
-    assert "crunch" in line
-    assert ("lock" in line) == (names == 2)
-
-
-@pytest.mark.parametrize(
-    ("count", "said"),
-    [
-        (7, "7 samples cannot tell what bounds the recording."),
-        (20, "fib has the most self time: 67 % of the recording (20 samples in 30 µs)."),
-        (100, "fib has the most self time: 66.7 % of the recording (20 µs of 30 µs)."),
-    ],
-)
-def test_few_samples_of_a_file_have_no_decimals(count: int, said: str) -> None:
-    b = TraceBuilder(metadata={"source": "gecko"})
-    main = b.track("GeckoMain")
-    count_samples(b, main, count)
-    b.slices(ts=[0, 20_000], dur=[20_000, 10_000], name=["fib", "main"], category="python", track=main)
-    trace = b.seal()
-    lines = Profile(trace).verdict.lines
-    assert lines[0].endswith(said)
-    assert ("few-samples" in codes(trace)) == (count < 100)
-    assert any(line.startswith(f"Own time ({count} samples): fib 67 %") for line in lines) == (count < 100)
 
 
 @pytest.mark.parametrize(("late", "told"), [(300, False), (400, True)])

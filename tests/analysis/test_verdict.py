@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from notebook_prof import Profile, Trace, TraceBuilder
-from notebook_prof.analysis import critical_path_next, verdict
+from notebook_prof.analysis import verdict
 from notebook_prof.testing import draw
 
 from ..properties.test_verdict_claims import check_claims, value_of
@@ -33,24 +33,6 @@ def test_input_bound():
     assert result.lines[1].startswith("2 steps (0 … 1, found by mark): median 24 µs")
     assert result.lines[2].startswith("Phases: data 5")
     assert len(result.lines) == 5
-
-
-def test_data_that_takes_less_than_the_work_is_told_second():
-    """A quarter of the steps waits; yet on a processor the longer phase bounds them, and the rest is said."""
-    trace = draw(
-        """
-        steps: [0                          ][1                          ]
-        main:  [next/data][mm/forward      ][next/data][mm/forward      ]
-        """,
-        unit_ns=US,
-    )
-    result = verdict(trace)
-    assert result.kind == "compute-bound"
-    assert result.sentence == (
-        "Compute-bound on the CPU: mm alone takes 62.1 % of the steps (36 µs). "
-        "37.9 % of the steps waits for data (22 µs of 58 µs)."
-    )
-    check_claims(trace)
 
 
 DRAWN: dict[str, tuple[str, dict[str, Any], str, dict[str, str], str]] = {
@@ -325,43 +307,6 @@ def test_nothing_recorded():
     assert verdict(b.seal()).kind == "nothing-recorded"
 
 
-def of_file() -> TraceBuilder:
-    return TraceBuilder(metadata={"source": "trace_event", "file": "a.json"})
-
-
-@pytest.mark.parametrize(("code", "whole"), [("no-time-line", "the longest thread"), ("", "the recording")])
-def test_shares_of_samples_without_times_are_of_the_longest_thread(code: str, whole: str) -> None:
-    b = of_file()
-    b.slices(ts=[0], dur=[100], track=b.track("one", tid=1), name="f (a.py:1)", category="python")
-    b.slices(ts=[0], dur=[80], track=b.track("two", tid=2), name="g (a.py:2)", category="python")
-    b.report.add(code, "info", bool(code))
-    assert f"takes 100.0 % of {whole}" in verdict(b.seal()).sentence
-
-
-def test_a_file_without_times_says_what_it_has() -> None:
-    instants, counters, broken = of_file(), of_file(), of_file()
-    instants.slices(ts=[5, 5], dur=[0, 0], track=instants.track("main"), name="mark", category="annotation")
-    counters.counter(counters.track("rss", "counter", unit="bytes"), [0, 10_000], [1, 2])
-    broken.report.broken_rows(3, "a")
-    said = [verdict(b.seal()).sentence for b in (instants, counters, broken)]
-    assert said[0] == "Nothing took time: 2 events of no length."
-    assert said[1] == "There are no slices, only counters: 2 values."
-    assert said[2] == "Nothing in the file could be used: trace.report says why."
-
-
-def test_own_time_is_a_share_of_all_threads_under_names_that_can_be_read() -> None:
-    b = of_file()
-    tracks = [b.track("one", tid=1), b.track("two", tid=2)]
-    b.slices(ts=[0, 100_000], dur=[500_000] * 2, track=tracks, name=["a", "b"])
-    said = verdict(b.seal())
-    assert said.sentence == "a has the most self time: 83.3 % of the recording (500 µs)."
-    assert "600 µs recorded" in said.lines[1]
-    assert said.lines[2] == "Own time: a 83.3 % of the recording"
-    b = of_file()
-    b.slices(ts=[0, 70], dur=[60, 40], track=b.track("one", tid=1), name=[" ", "two\n\tlines"])
-    assert verdict(b.seal()).lines[2] == "Own time: (unnamed) 54.5 % · two lines 36.4 % of the recording"
-
-
 @pytest.mark.parametrize(
     ("exporter", "kind", "words"),
     [("", "mixed", "frame has the most self time"), ("torch", "compute-bound", "")],
@@ -375,35 +320,10 @@ def test_slices_of_any_program_in_perfetto_are_no_operators(exporter: str, kind:
     assert said.lines[2].startswith("Operators" if exporter else "Own time")
 
 
-def grows(sizes):
-    b = TraceBuilder()
-    n = len(sizes)
-    b.slices(ts=0, dur=100 * n, name="train", track=b.track("main"))
-    b.steps(np.arange(n), np.arange(n) * 100, np.full(n, 100), "loop")
-    b.allocations(
-        ts=np.arange(n) * 100 + 50, addr=np.arange(n) + 1, bytes=1, device=0, allocated=sizes, reserved=10**9
-    )
-    return verdict(b.seal()).lines[-1]
-
-
-def test_memory_is_reported_where_it_grows_every_step():
-    line = grows([100, *(2**20 * np.arange(6) + 5000)])
-    assert line.startswith("Memory: peak 5 MiB (device 0)")
-    assert line.endswith("growing 1 MiB every step")
-    assert "growing" not in grows([100, 200, 300, 400, 400, 400])
-
-
 def test_part_of_a_trace_can_be_judged():
     trace = draw("steps: [0         ][1         ]\nmain:  [next/data ][aten::mm/forward]", unit_ns=100 * US)
     assert verdict(trace).kind == "input-bound"
     assert verdict(trace, window=(12 * 100 * US, 24 * 100 * US)).kind == "compute-bound"
-
-
-def test_what_could_not_be_trusted_is_mentioned():
-    b = TraceBuilder()
-    b.slices(ts=0, dur=5, name="mm", track=b.track("main"))
-    b.report.add("dropped", "loss", 3)
-    assert "1 issue in trace.report" in verdict(b.seal()).lines[1]
 
 
 def test_instants_take_no_time() -> None:
@@ -507,13 +427,6 @@ def test_a_trifle_has_nothing_to_report() -> None:
     assert str(check_claims(b.seal())[0]) == own
 
 
-@pytest.mark.parametrize("source", ["", "\n", "# later\n", "%%profile p --quiet\n# later\n"])
-def test_an_empty_cell_is_called_so(source: str) -> None:
-    b = cell([(0, 100, "cell:2")], [(100, "code", 2, 0)])
-    b.metadata["cell_source"] = source
-    assert str(verdict(b.seal())) == "The cell is empty."
-
-
 def test_what_runs_outside_of_the_steps_comes_first() -> None:
     rows = [(0, 20 * MS, "cell:3  for x in loader:"), (20 * MS, 80 * MS, "cell:8  acc = evaluate(model)")]
     b = cell(rows, [(20 * MS, "steps", 3, 4), (80 * MS, "code", 8, 0)])
@@ -525,29 +438,6 @@ def test_what_runs_outside_of_the_steps_comes_first() -> None:
     )
 
 
-def test_a_line_that_runs_or_follows_the_steps() -> None:
-    rows = [(10 * MS, 10 * MS, "cell:3  for x in loader:"), (20 * MS, 80 * MS, "cell:8  evaluate(model)")]
-    parts = [(10 * MS, "outside-window", 3, 2), (10 * MS, "steps", 3, 2), (80 * MS, "code", 8, 0)]
-    b = cell(rows, parts)
-    b.steps(range(2, 4), (10 + np.arange(2) * 5) * MS, np.full(2, 5 * MS), "loop")
-    assert verdict(b.seal()).sentence.endswith(", outside of the 4 steps, which take 20 ms.")
-    rows = [(0, 100 * MS, "cell:2  %run job.py")]
-    b = cell(rows, [(60 * MS, "code", 2, 0), (40 * MS, "steps", 2, 2)])
-    b.steps(range(2), (60 + np.arange(2) * 20) * MS, np.full(2, 20 * MS), "loop")
-    sentence = verdict(b.seal()).sentence
-    assert sentence == "Line 2 takes 100.0 % of the cell (100 ms of 100 ms): `%run job.py`."
-
-
-def test_starting_and_stopping_the_recording_is_no_part_of_what_the_user_wrote() -> None:
-    b = cell(
-        [(60 * MS, 35 * MS, "cell:3  for x in loader:"), (95 * MS, 5 * MS, "cell:8  show(x)")],
-        [(60 * MS, "profiler", -1, 0), (35 * MS, "steps", 3, 7), (5 * MS, "code", 8, 0)],
-    )
-    b.steps(range(7), (60 + np.arange(7) * 5) * MS, np.full(7, 5 * MS), "loop")
-    result = verdict(b.seal())
-    assert "of the steps" in result.sentence, "the loop is 88 % of what the user wrote"
-
-
 def test_imports_are_called_imports() -> None:
     result = verdict(cell([(0, 90 * MS, "cell:2  import sklearn.svm")], [(90 * MS, "code", 2, 0)]).seal())
     assert (result.kind, result.sentence.endswith("it imports sklearn.svm.")) == ("import-bound", True)
@@ -556,172 +446,12 @@ def test_imports_are_called_imports() -> None:
     assert (result.kind, result.sentence.endswith(f"`{text}`.")) == ("python-bound", True)
 
 
-def test_a_library_that_other_lines_call_too() -> None:
-    rows = [(0, 30 * MS, "cell:3  np.sort(a)"), (0, 30 * MS, "numpy.sort")]
-    rows += [(30 * MS, 70 * MS, "cell:4  np.sort(b)"), (30 * MS, 60 * MS, "numpy.sort")]
-    parts = [(30 * MS, "code", 3, 0), (70 * MS, "code", 4, 0)]
-    said = "; numpy.sort of NumPy takes 90.0 % of the cell by itself, also in other lines."
-    assert verdict(cell(rows, parts).seal()).sentence.endswith(said)
-    samples = pd.DataFrame({"ts": np.arange(50) * 2 * MS, "dur": 2 * MS, "track": np.int32(0), "count": 1})
-    sampled = cell(rows, parts, samples=samples).seal()
-    assert verdict(sampled).sentence.endswith(said.replace("90.0", "90")), "50 samples tell no third digit"
-
-
-def test_a_line_that_waits_and_computes_has_both_lines_below_it() -> None:
-    rows = [
-        (0, 100 * MS, "cell:9  main()"),
-        (0, 60 * MS, "cell:3  time.sleep(0.06)"),
-        (0, 60 * MS, "time.sleep"),
-        (60 * MS, 40 * MS, "cell:4  x = sum(y)"),
-    ]
-    result = verdict(cell(rows, [(100 * MS, "code", 9, 0)]).seal())
-    assert result.sentence.endswith(
-        "; it waits; in it line 3 60.0 %, `time.sleep(0.06)` and line 4 40.0 %, `x = sum(y)`."
-    )
-
-
 def test_the_code_of_a_claim_gives_its_number() -> None:
     drawing = "steps: [0         ][1         ]\nmain:  [next/data ][aten::mm/forward]"
     trace = draw(drawing, unit_ns=100 * US)
     names = {"p": Profile(trace), "np": np}
     for claim in verdict(trace).claims:
         assert eval(claim.code, names) == pytest.approx(claim.value), claim.code
-
-
-def four_steps(*rows: tuple[int, int, str, str, str | None], line: int = 0, **metadata: str) -> Trace:
-    """Steps of 100 µs with the same slices in each; the account names the line of the loop."""
-    b = TraceBuilder(metadata=metadata)
-    track = b.track("main")
-    for step in range(4):
-        for begin, dur, name, category, phase in rows:
-            row = {"name": name, "category": category, "phase": phase, "track": track}
-            b.slices(ts=(100 * step + begin) * US, dur=dur * US, **row)
-        b.steps(step, 100 * step * US, 100 * US, "loop")
-    account = {"ts": [0], "dur": [400 * US], "kind": ["steps"], "line": [line], "loop": [0], "steps": [4]}
-    if line:
-        b.metadata["tables"] = {"account": pd.DataFrame({**account, "text": ["for x in loader:"]})}
-    return b.seal()
-
-
-def test_the_line_that_waits_is_told_by_its_share_of_the_waiting() -> None:
-    """The line is longer than what waits in it, and not all that waits is in the line."""
-    trace = four_steps(
-        (0, 48, "cell:3  for x in loader:", "python", None),
-        (2, 45, "next", "operator", "data"),
-        (60, 30, "work", "operator", "forward"),
-        (92, 5, "read", "operator", "data"),
-        line=3,
-    )
-    assert check_claims(trace)[0].sentence == (
-        "Input-bound: 50.0 % of the steps waits for data (200 µs of 400 µs), 90.0 % of that in line 3, "
-        "`for x in loader:`."
-    )
-
-
-def test_the_longest_line_below_the_head_of_a_loop_is_told() -> None:
-    """That a loop over a loader waits for it is known; which line of the dataset takes most is not."""
-    trace = four_steps(
-        (0, 62, "cell:9  for x in loader:", "python", None),
-        (0, 62, "next", "operator", "data"),
-        (1, 30, "cell:4  image = rotate(read(i))", "python", "data"),
-        (32, 28, "cell:5  return crop(image)", "python", "data"),
-        (63, 36, "work", "operator", "forward"),
-        line=9,
-    )
-    assert check_claims(trace)[0].sentence == (
-        "Input-bound: 62.0 % of the steps waits for data (248 µs of 400 µs), 48.4 % of that in line 4, "
-        "`image = rotate(read(i))`."
-    )
-
-
-def test_what_would_bind_next_is_all_where_nothing_else_is_left() -> None:
-    """No share of 100.0 % beside "above all"."""
-    trace = four_steps((0, 70, "next", "operator", "data"), (70, 30, "mm", "operator", None), source="kineto")
-    line = next(line for line in verdict(trace).lines if line.startswith("Critical path"))
-    assert line.endswith(
-        "if data took no time, 30.0 % of the path would remain, all of it operators of the host"
-    )
-    assert critical_path_next(trace, count=1)["next_share"].tolist() == [1.0]
-
-
-def sampled_cell(samples: int, shown_ms: int = 0, calls: str = "") -> Trace:
-    """A cell of 60 ms that runs two lines of a function, or calls `calls`, and may show a result."""
-    ms = 1_000_000
-    b = TraceBuilder(metadata={"cell_source": "%%profile\nf()"})
-    main = b.track("main")
-    names = ["cell:2  f()", "f (cell)", "cell:5  g = a @ b", "cell:6  h = g + 1"]
-    ends = [60, 60, 45, 60]
-    begins = [0, 0, 0, 45]
-    if calls:
-        names, ends, begins = [names[0], calls], [60, 60], [0, 0]
-    ts, dur = np.array(begins) * ms, (np.array(ends) - begins) * ms
-    b.slices(ts=ts, dur=dur, name=names, category="python", track=main)
-    if shown_ms:
-        b.slices(ts=60 * ms, dur=shown_ms * ms, name="display of the result", category="python", track=main)
-        b.slices(ts=60 * ms, dur=shown_ms * ms, name="cell:9  draw()", category="python", track=main)
-    whole = (60 + shown_ms) * ms
-    each = whole // samples
-    looks = {"ts": each * np.arange(samples), "dur": each, "track": np.int32(main), "count": 1}
-    b.table("samples", pd.DataFrame(looks))
-    b.table("statements", pd.DataFrame({"ts": [0], "dur": [60 * ms], "line": [2]}))
-    parts = [(0, 60 * ms, "code", 2, "f()")]
-    if shown_ms:
-        parts.append((60 * ms, shown_ms * ms, "display", -1, "display of the result"))
-    account = pd.DataFrame(parts, columns=["ts", "dur", "kind", "line", "text"])
-    b.table("account", account.assign(loop=-1, steps=0))
-    return b.seal()
-
-
-def test_few_samples_say_how_many_they_are() -> None:
-    """A share has three digits from a hundred samples on; nine samples do not tell lines apart."""
-    said = {count: verdict(sampled_cell(count)) for count in (8, 20, 200)}
-    assert said[8].sentence.startswith("Line 2 takes 100.0 % of the cell (60 ms of 60 ms): `f()`; ")
-    assert said[8].sentence.endswith("; 8 samples cannot tell the lines in it apart.")
-    assert said[20].sentence.startswith("Line 5 takes 75 % of the cell (20 samples in 60 ms)")
-    assert said[200].sentence.startswith("Line 5 takes 75.0 % of the cell (45 ms of 60 ms)")
-    for count, result in said.items():
-        assert all(claim.holds(sampled_cell(count)) for claim in result.claims), count
-    few, many = (verdict(sampled_cell(count, calls="numpy.sort")) for count in (8, 200))
-    assert few.sentence == "Line 2 takes 100.0 % of the cell (60 ms of 60 ms): `f()`."
-    assert (many.kind, "numpy.sort of NumPy takes" in many.sentence) == ("library-bound", True)
-
-
-def test_the_display_of_the_result_is_a_part_of_the_cell() -> None:
-    trace = sampled_cell(400, shown_ms=140)
-    result = verdict(trace)
-    assert result.kind == "display-bound"
-    assert result.sentence == (
-        "Display of the result takes 70.0 % of the cell (140 ms of 200 ms); in it line 9 70.0 %, `draw()`."
-    )
-    assert all(claim.holds(trace) for claim in result.claims)
-
-
-def test_a_memory_peak_behind_the_cell_has_no_instant_in_it() -> None:
-    """A traceback is drawn after the cell has ended: one length of a cell in all sentences."""
-    trace = sampled_cell(200)
-    b = TraceBuilder(metadata={"cell_source": trace.metadata["cell_source"]})
-    main = b.track("main")
-    b.slices(ts=0, dur=60_000_000, name="cell:2  f()", category="python", track=main)
-    rss = b.track("process memory (RSS)", "counter", pid=1, unit="bytes")
-    b.counter(rss, [0, 50_000_000, 90_000_000], [2.0**20, 2.0**21, 2.0**22])
-    b.table("account", trace.metadata["tables"]["account"])
-    said = str(verdict(b.seal()))
-    assert "peak 4 MiB (host, resident; 1 MiB at the start) after the cell" in said, said
-
-
-def test_equal_steps_have_one_time_and_no_operators_are_not_counted():
-    result = verdict(
-        draw(
-            """
-            steps: [0                     ][1                     ]
-            main:  [work/other           ] [work/other           ]
-            main:              [mm]                    [mm]
-            """,
-            unit_ns=10 * US,
-        )
-    )
-    assert result.lines[1] == "2 steps (0 … 1, found by mark): median 240 µs"
-    assert "in 0 operators" not in str(result)
 
 
 def test_shares_of_our_own_recording_are_of_all_of_it() -> None:

@@ -3,7 +3,6 @@
 import re
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from notebook_prof import Profile, Trace, TraceBuilder
@@ -115,14 +114,6 @@ def test_an_idle_device_ends_at_a_line() -> None:
     assert "nothing began after that" in last.text
 
 
-def test_the_line_with_most_of_it_is_named_with_its_text() -> None:
-    why = Profile(recorded()).why(500, "GPU 0 stream 7")
-    assert why.line == "cell:3"
-    assert why.text.splitlines()[-1].startswith(
-        "The line with the largest part is cell:3, `y = step(load(x))`: 770 ns, 91.7 %"
-    )
-
-
 def test_work_that_waited_in_its_queue() -> None:
     trace = draw(
         """
@@ -182,23 +173,3 @@ def test_bad_questions_are_answered_with_what_there_is() -> None:
         profile.why(1, 9)
     with pytest.raises(SelectionError, match="name a stream"):
         Profile(draw("stream 7: [a]")).why(0)
-
-
-def test_shares_follow_where_everything_is_renamed_and_later() -> None:
-    """Names of tracks and the origin of time change nothing but the names."""
-    trace = recorded()
-    shifted = TraceBuilder()
-    keys = {key: shifted.track(f"other {key}", kind=kind, device=0 if kind == "stream" else None)
-            for key, kind in trace.tracks[["track", "kind"]].values.tolist()}  # fmt: skip
-    slices = trace.slices
-    rows = shifted.slices(
-        ts=slices["ts"] + 5_000, dur=slices["dur"], name=slices["name"].astype(str),
-        category=slices["category"].astype(str), track=[keys[key] for key in slices["track"]],
-    )  # fmt: skip
-    flows = trace.flows
-    shifted.flows("launch", rows[flows["src"]], rows[flows["dst"]])
-    again = shifted.seal()
-    offset = int(again.slices["ts"].min() - slices["ts"].min())
-    a, b = Profile(trace).why(500, 1), Profile(again).why(500 + offset, keys[1])
-    sums = [w.pieces.groupby("class", observed=True)["dur_ns"].sum() for w in (a, b)]
-    pd.testing.assert_series_equal(*sums)

@@ -1,11 +1,9 @@
 """The calls tab: a brush changes its trees, rows select names, keys open and close, the log shows slices."""
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 
-from .dashboard import Report
 from .jupyter_page import NotebookPage
 
 ROWS = ".nbp-tree tbody tr"
@@ -100,22 +98,6 @@ def test_bottom_up_names_callers_and_the_log_shows_slices(calls: NotebookPage) -
     calls.open_tab("steps", "Steps")
     calls.open_tab("calls", "Calls")
     assert calls.part("[data-value=event_log]").get_attribute("aria-pressed") == "true"
-
-
-def test_a_report_has_all_four(report: Callable[..., Report], drawn_file: Path) -> None:
-    opened = report(drawn_file)
-    opened.open_tab("calls", "Calls")
-    assert opened.part(ROWS).count() > 3
-    opened.part("[data-value=bottom_up]").click()
-    opened.tab.locator("code", has_text="p.bottom_up(least_share=0.0001)").wait_for()
-    opened.part("[data-value=event_log]").click()
-    opened.tab.locator("code", has_text="p.event_log()").wait_for()
-    opened.tab_rows.nth(3).click()
-    opened.wait_views("v.store.get().focus !== null")
-    opened.part("[data-value=every_frame]").click()
-    opened.tab.locator("code", has_text="p.call_tree()").wait_for()
-    opened.part("[data-value=call_tree]").click()
-    opened.tab.locator("code", has_text="p.call_tree(fold_libraries=True)").wait_for()
 
 
 def test_the_orders_of_the_flame(shown: NotebookPage) -> None:

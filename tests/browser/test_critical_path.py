@@ -7,7 +7,6 @@ from notebook_prof import Profile
 
 from .conftest import SIZE
 from .dashboard import Dashboard, Report
-from .drawn import drawn_profile
 from .drawn_gpu import drawn_training
 from .goldens import IMAGES, takes_pictures
 from .jupyter_page import NotebookPage
@@ -105,17 +104,6 @@ def test_a_report_draws_it_without_a_kernel(report: Callable[..., Report], drawn
     shown.wait_views(f"{BARS} > 0")
     assert "in Python: p.critical_path(window=(" in shown.detail.inner_text()
     toggle(shown)
-
-
-def test_a_report_says_where_to_ask_what_if(report: Callable[..., Report], drawn_file: Path) -> None:
-    profile = drawn_profile(gpu=True)
-    shown = report(drawn_file)
-    shown.row(profile.operators(waits=False)["name"].iloc[0]).click()
-    shown.part(".nbp-what-if-button").click()
-    box = shown.part(".nbp-what-if")
-    box.get_by_text("open the recording there, and ask p.what_if(…).", exact=False).wait_for()
-    shown.page.keyboard.press("Escape")
-    box.wait_for(state="hidden")
 
 
 @takes_pictures

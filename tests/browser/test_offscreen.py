@@ -5,15 +5,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pytest
 
 from notebook_prof import Profile, TraceBuilder
 
-from ..node import install_packages
 from .dashboard import Report
-from .drawn_tracks import many_tracks
 from .jupyter_page import NotebookPage
-from .test_accessibility import AXE, MOST_STOPS, VIOLATIONS, stops_before_the_table
 
 SETUP = "from drawn_tracks import many_tracks\np = many_tracks()"
 SAID = "v.timeline.indicators.snapshot()"
@@ -37,16 +33,6 @@ counts = dict(above=s['track'].isin(where['above']).sum(), below=s['track'].isin
 counts['inSight'] = len(shown) - counts['before'] - counts['after']
 counts['folded'] = len(s) - counts['above'] - counts['below'] - len(shown)
 print(json.dumps({{k: int(n) for k, n in counts.items() if n or k == 'inSight'}}))"""
-# sentences that leave the timeline, or lie over a name
-ASTRAY = """(() => { const edge = v.timeline.element.getBoundingClientRect();
-    const names = [...document.querySelectorAll('.nbp-track-name')].map((one) => one.getBoundingClientRect());
-    const box = v.timeline.gutter.box.getBoundingClientRect();
-    return [...document.querySelectorAll('.nbp-offscreen > button:not([hidden])')].filter((one) => {
-        const {left, right, top, bottom} = one.getBoundingClientRect();
-        return left < edge.left || right > edge.right || top < edge.top || bottom > edge.bottom + 1
-            || names.some((name) => name.bottom > box.top && name.top < box.bottom && name.right > left
-                && name.left < right && name.bottom > top && name.top < bottom);
-    }).map((one) => one.innerText); })()"""
 INSIDE = "() => Boolean(document.activeElement.closest('.nbp'))"
 
 
@@ -159,40 +145,6 @@ def _move(shown: NotebookPage) -> None:
     assert sum(said.values()) == int(shown.kernel("print(len(p.selected))"))
     shown.sentence("after").click()
     shown.wait_views(f"v.range.end > 60e6 && {SAID}.inSight > 0")
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_report_says_it_too(report: Callable[..., Report], scheme: Any) -> None:
-    install_packages()
-    profile = many_tracks()
-    opened = report(profile)
-    opened.lanes(13)
-    page = opened.page
-    page.emulate_media(color_scheme=scheme)
-    page.evaluate(AXE.read_text(encoding="utf-8"))
-    opened.row("load").click()
-    opened.wait_views(f"{SAID}.below === 90")
-    opened.views("(v.setView(33e6, 42e6), v.timeline.gutter.box.scrollTop = 40)")
-    for width in (2560, 1400, 900, 570, 420, 340):
-        page.set_viewport_size({"width": width, "height": 900})
-        opened.wait_views(f"Math.abs(v.timeline.element.offsetWidth - {width}) < 60")
-        opened.settle()
-        opened.wait_views(f"{SAID}.after > 0 && {SAID}.below > 0")
-        profile.selection.update(name="load")
-        assert sum(opened.views(SAID).values()) == len(profile.selected)
-        assert opened.views(ASTRAY) == [], width
-        if width in (1400, 340):
-            assert page.evaluate(VIOLATIONS, ".nbp") == [], width
-    page.set_viewport_size({"width": 1280, "height": 900})
-    _few_stops(opened)
-    page.emulate_media(color_scheme="light")
-
-
-def _few_stops(opened: Report) -> None:
-    stops = stops_before_the_table(opened)
-    assert len(stops) <= MOST_STOPS + 2, stops
-    assert sum("selected slice" in stop for stop in stops) == 1, "arrows walk from one to the other"
-    assert sum("the selection" in stop for stop in stops) == 1, "clauses and what clears them"
 
 
 def test_slices_deep_in_a_track_in_view_are_scrolled_to(report: Callable[..., Report]) -> None:

@@ -1,30 +1,20 @@
 """The report: the same views without a kernel. What it answers is in ``tests/unit/test_page_twins.py``."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from notebook_prof import Profile
-from notebook_prof.service.answers.arguments import arguments_of
 from notebook_prof.testing import draw
 from notebook_prof.views.dashboard import AXIS_PX, LANE_PX
-from notebook_prof.views.report import arguments as arguments_in_file
 from notebook_prof.views.report import report as report_module
 
 from ..many import KEPT, many_slices
-from ..unit.test_arguments_in_file import made
 from .conftest import SIZE
 from .dashboard import Report
 from .drawn import drawn_profile
 from .drawn_cell import drawn_cell
-
-ASK = """async (ids) => {
-    const v = document.querySelector('.nbp-host').nbp, out = [];
-    for (const id of ids) out.push((await v.transport.request({t: 'detail', id})).content);
-    return out;
-}"""
 
 Open = Callable[..., Report]
 
@@ -53,23 +43,6 @@ def test_a_report_links_its_views_and_has_its_tabs(report: Open) -> None:
     opened.tab_rows.nth(3).click()
     assert opened.views("v.store.get().step") == [6]
     assert opened.is_missing("distributed")
-
-
-LINE_IN_SIGHT = """() => {
-    const fact = document.querySelector('[data-fact=line]'), range = document.createRange();
-    range.setStart(fact.lastChild, 0);
-    range.setEnd(fact.lastChild, ' cell:5'.length);
-    return [range.toString(), fact.scrollWidth > fact.clientWidth,
-            range.getBoundingClientRect().right <= fact.getBoundingClientRect().right];
-}"""
-
-
-def test_the_line_of_a_slice_is_told_where_there_is_no_room_for_all(report: Open) -> None:
-    opened = report(Profile(drawn_cell()))
-    opened.page.set_viewport_size({"width": 560, "height": 900})
-    opened.views("void v.store.set({focus: 4}, 'timeline')")
-    opened.wait_views("v.detail()?.id === 4")
-    assert opened.page.evaluate(LINE_IN_SIGHT) == [" cell:5", True, True]
 
 
 OVER_THE_EDGE = """() => [...document.querySelectorAll('.nbp canvas, .nbp-figure, .nbp-account')]
@@ -103,27 +76,6 @@ def test_nothing_is_cut_off_on_paper(report: Open, paper_px: int) -> None:
     finally:
         page.emulate_media(media="screen")
         page.set_viewport_size(SIZE)
-
-
-def test_a_report_tells_what_a_slice_was_called_with(
-    report: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As the live view does; what there is no room for is told to be left out."""
-    trace = made(300, 40)
-    Profile(trace).export.html(tmp_path / "all.html")
-    monkeypatch.setattr(arguments_in_file, "MOST_BYTES", 300)
-    Profile(trace).export.html(tmp_path / "some.html")
-    opened, ids = report(tmp_path / "all.html"), list(range(40))
-    row = next(row for row in ids if len(arguments_of(trace, row)) == 2)
-    opened.views(f"void v.store.set({{focus: {row}}}, 'timeline')")
-    opened.detail.filter(has_text="occupancy 0.5").wait_for()
-    opened.show(tmp_path / "some.html")
-    missing = [each for each in opened.page.evaluate(ASK, ids) if not each["arguments"]]
-    assert missing[0]["left"].endswith("open the profile in a notebook for all.")
-    opened.views(f"void v.store.set({{focus: {missing[0]['id']}}}, 'timeline')")
-    absent = opened.detail.locator(".nbp-absent-part")
-    absent.wait_for()
-    assert absent.inner_text() == "arguments"
 
 
 def test_a_report_of_too_much_says_what_is_a_sum_and_what_an_estimate(

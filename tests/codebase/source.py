@@ -10,8 +10,6 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "notebook_prof"
 FILES = sorted(PACKAGE.rglob("*.py"))
-SCRIPTS = sorted((ROOT / "js" / "src").rglob("*.js"))
-"""Sources of the page; what they build to lies in the package and obeys no limits."""
 
 
 @cache

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import get_args
 
@@ -36,19 +35,6 @@ def test_committed_scripts_are_what_the_sources_build_to(tmp_path: Path) -> None
     assert [name for name in built if built[name] != committed[name]] == [], HINT
     extension = JS / "labextension" / "static" / "remoteEntry.js"
     assert (tmp_path / "labextension" / extension.name).read_bytes() == extension.read_bytes(), HINT
-
-
-def test_a_changed_source_builds_to_another_script(tmp_path: Path) -> None:
-    sources = tmp_path / "js"
-    shutil.copytree(JS, sources, ignore=shutil.ignore_patterns("node_modules"))
-    before = _built(JS, tmp_path / "before")
-    (sources / "node_modules").symlink_to(JS / "node_modules", target_is_directory=True)
-    path = sources / "src" / "shared" / "elements.js"
-    path.write_text(path.read_text(encoding="utf-8").replace("el.className = ", "el.title = "))
-    after = _built(sources, tmp_path / "after")
-    assert before.keys() != after.keys(), "chunks are called by what is in them"
-    for entry in {*ENTRIES} - {"cells_widget"}:  # which draws nothing
-        assert joined(tmp_path / "before", entry) != joined(tmp_path / "after", entry)
 
 
 @pytest.mark.parametrize("entry", ENTRIES)

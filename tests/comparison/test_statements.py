@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pytest
 
 import notebook_prof as nbp
 from notebook_prof.comparison.comparison import Comparison
 from notebook_prof.comparison.parts import statement_lines
-from notebook_prof.comparison.verdict import signed_ns
 from notebook_prof.trace import Trace, TraceBuilder
 
 STEPS = 12
@@ -94,20 +91,3 @@ def test_the_line_of_a_loop_leaves_those_of_its_body_their_time() -> None:
     words = trace.slices["line"].cat.categories[code].tolist()
     assert words == ["cell:1", "cell:2", "cell:2", "cell:2", "cell:3"]
     assert itself.tolist() == [True, True, False, False, True]
-
-
-def test_the_verdict_names_the_statement_and_the_line_inside(c: Comparison) -> None:
-    where = r"by (\S+ \S+): line 2 .*?\((\S+ \S+)\), all else (\S+ \S+)"
-    inside = r"; by its own time the most in line 7 of tools.py.*?\((\S+ \S+)\)\."
-    match = re.search(where + inside, c.verdict)
-    assert match is not None, c.verdict
-    (row,) = c.statements.query("file == 'cell' and a_line == 2").to_dict("records")
-    (own,) = c.lines.query("file == 'tools.py'").to_dict("records")
-    deltas = c.delta_ns, row["delta_ns"], c.delta_ns - row["delta_ns"], own["delta_ns"]
-    assert match.groups() == tuple(map(signed_ns, deltas))
-
-
-def test_a_statement_that_has_it_itself_is_said_once() -> None:
-    c = nbp.compare(run(300, own_ns=100), run(300, own_ns=250), noise=1)
-    assert "line 2" in c.verdict
-    assert "by its own time" not in c.verdict

@@ -106,25 +106,6 @@ def test_an_interrupt_that_did_not_come_out_of_the_run_ends_the_rounds(
     assert "interrupted" in reply.stderr
 
 
-def test_an_interrupt_at_the_end_of_a_run_ends_the_rounds(torch_kernel: Kernel) -> None:
-    torch_kernel.must(SETUP + "c = None")
-    torch_kernel.must("""
-    import signal
-    from notebook_prof.session.engine import Session
-    whole = Session.close
-    def close(session, **more):
-        if len(order) == 5:
-            signal.raise_signal(signal.SIGINT)
-        return whole(session, **more)
-    Session.close = close
-    """)
-    reply = torch_kernel.run(f"%%profile_ab c --rounds 9\n{A}\n%% b\n{A}")
-    torch_kernel.must("Session.close = whole")
-    assert (reply.status, torch_kernel.value("len(order)")) == ("error", 5), "no run begins after it"
-    assert "interrupted" in reply.stderr
-    assert torch_kernel.value("sum(c.runs)") == 4
-
-
 def test_the_magic_says_what_it_cannot_do(torch_kernel: Kernel) -> None:
     torch_kernel.must(SETUP)
     for line, cell, message in (

@@ -72,31 +72,6 @@ def test_a_cell_that_shows_nothing_names_no_display_of_a_result(kernel: Kernel) 
         assert kernel.value("str(p.verdict)").startswith(f"{text.capitalize()} takes ")
 
 
-def test_what_awaits_and_decorators_run_has_its_lines(kernel: Kernel) -> None:
-    kernel.must(
-        """
-        %%profile p --quiet
-        import asyncio
-        def now(f):
-            f()
-            return f
-        @now
-        def work():
-            return sum(i * i for i in range(3_000_000))
-        async def heavy():
-            await asyncio.sleep(0)
-            return work()
-        await asyncio.gather(heavy(), heavy())
-        """
-    )
-    rows = account(kernel)
-    assert {6, 12} <= {row["line"] for row in rows}, "the decorator's line, where the definition begins"
-    seen = kernel.value("p.lines().set_index('line')['total_ns'].to_dict()")
-    whole = sum(row["dur"] for row in rows)
-    assert seen["8"] > 0.7 * whole, "the body of work(), called by the decorator and by two tasks"
-    assert seen["11"] > 0.3 * whole, "the line of the tasks"
-
-
 def test_magics_may_be_stacked_in_any_order(kernel: Kernel) -> None:
     """Lines have the numbers of the cell and its text, whatever else runs the body."""
     kernel.must("import time")
@@ -219,21 +194,3 @@ def test_training_in_another_thread_is_reported(torch_kernel: Kernel) -> None:
     assert sum(row["steps"] for row in rows) == 6
     assert {row["line"] for row in rows if row["kind"] == "steps"} <= {3, 4}
     assert "steps-in-another-thread" in torch_kernel.value("[issue.code for issue in p.trace.report]")
-
-
-@pytest.mark.clock("a sleep of 0.12 s has to be the longest of the cell, and less than half of it")
-@pytest.mark.parametrize(
-    ("first", "begin"), [(0.12, "Nothing takes most of the cell: line 3 "), (0.5, "Line 3 takes ")]
-)
-def test_what_lies_outside_of_the_requested_steps_is_reported_first(
-    kernel: Kernel, first: float, begin: str
-) -> None:
-    """No line of it was recorded: that is no reason to tell the three lines that were."""
-    kernel.must(
-        f"%%profile p --quiet --steps 1:3\nimport time\ntime.sleep({first})\ntime.sleep(0.1)\n"
-        "for i in range(4):\n    time.sleep(0.02)\n"
-    )
-    sentence = kernel.value("str(p.verdict).splitlines()[0]")
-    assert sentence.startswith(begin), sentence
-    assert f"`time.sleep({first})`" in sentence
-    assert kernel.value("[c.text for c in p.verdict.claims if not c.holds(p.trace)]") == []

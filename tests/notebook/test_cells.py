@@ -271,22 +271,6 @@ def test_line_magic(kernel: Kernel) -> None:
     assert kernel.must("%profile --quiet 2").results == ["2"]
 
 
-def test_an_interrupt_while_a_line_is_stopped_ends_its_cell(kernel: Kernel) -> None:
-    kernel.must("""
-    import signal
-    from notebook_prof.session.engine import Session
-    whole, after = Session.close, False
-    def close(session, **more):
-        signal.raise_signal(signal.SIGINT)
-        return whole(session, **more)
-    Session.close = close
-    """)
-    reply = kernel.run("%profile sum(range(100_000))\nafter = True")
-    kernel.must("Session.close = whole")
-    assert reply.error == "KeyboardInterrupt"
-    assert kernel.value("(after, nbp.last.trace.slices is not None)") == [False, True]
-
-
 def test_help_and_completion_start_nothing(kernel: Kernel) -> None:
     assert "--stop-after" in kernel.must("%%profile --help\n").stdout
     answer = kernel.client.inspect("%%profile", 5, reply=True, timeout=PATIENCE_S)

@@ -121,24 +121,6 @@ def test_a_figure_that_is_drawn_after_the_cell_is_said_to_be_drawn(kernel: Kerne
     assert kernel.value("p.account().set_index('part')['share']['drawing the figure']") > 0.6
 
 
-def test_a_collection_after_the_cell_is_none_of_its_time(kernel: Kernel) -> None:
-    kernel.must("""
-        import gc
-        kept = [[] for _ in range(1_000_000)]
-        class Shown(Exception):
-            def _render_traceback_(self):
-                gc.collect()
-                return ["Shown"]
-        """)
-    try:
-        reply = kernel.run("%%profile p --quiet\ngc.collect()\nraise Shown")
-    finally:
-        kernel.must("del kept")
-    assert reply.error == "Shown"
-    collected = "p.operators().set_index('name')['count'].get('garbage collection', 0)"
-    assert kernel.value(f"int({collected})") == 1, "the one that the cell asked for, not the traceback's"
-
-
 def test_a_cell_inside_of_a_cell_keeps_its_lines_apart(kernel: Kernel) -> None:
     kernel.must(CRUNCH)
     kernel.must(

@@ -81,22 +81,6 @@ def test_names_where_the_recorded_steps_end_inside_a_function(torch_kernel: Kern
     assert "in named_train" not in left
 
 
-def test_names_made_after_the_recorded_steps(torch_kernel: Kernel) -> None:
-    torch_kernel.must(SETUP)
-    torch_kernel.must(f"%%profile p --quiet --steps 1:3{LOOP}after_steps = np.ones(60_000)")
-    names = torch_kernel.value(
-        "p.memory.names().query('name == \"after_steps\"')[['bytes', 'moment']].values.tolist()"
-    )
-    assert names == [[480_000, "cell"]]
-    roots = torch_kernel.value("p.memory.names()['name'].dropna().str.extract(r'^(\\w+)')[0].tolist()")
-    left = torch_kernel.value("p.memory.left_behind()['name'].tolist()")
-    assert set(left) <= set(roots)
-    acts = torch_kernel.value(
-        "p.memory.names().query('name == \"named_acts[]\"').set_index('moment')['buffers'].to_dict()"
-    )
-    assert acts == {"recording": 3, "cell": 8}
-
-
 def test_what_an_error_keeps(torch_kernel: Kernel) -> None:
     torch_kernel.must(SETUP)
     cell = "def boom():\n    lost = np.ones(123_456)\n    raise MemoryError('mine')\nboom()"

@@ -235,50 +235,6 @@ def test_torch_and_python_lie_on_one_track(torch_kernel: Kernel) -> None:
     assert not [name for name in over if "from_numpy" in name or "augment" in name]
 
 
-GENERATION = """
-%%profile p --quiet
-with torch.no_grad():
-    tokens = torch.zeros(1, 1, dtype=torch.long)
-    for step in range(120):
-        x = embed(tokens[:, -16:])
-        logits = head(blocks(x))[:, -1]
-        tokens = torch.cat([tokens, sample(logits)], 1)
-"""
-
-
-def test_small_operators_are_drawn_no_deeper_than_they_ran(torch_kernel: Kernel) -> None:
-    """120 steps of text generation: frames that are sampled among thousands of operators nest as they ran."""
-    torch_kernel.must(
-        """
-        class Block(torch.nn.Module):
-            def __init__(self):
-                super().__init__()
-                self.mix, self.out = torch.nn.Linear(16, 32), torch.nn.Linear(32, 16)
-            def forward(self, x):
-                return x + self.out(torch.relu(self.mix(x)))
-        embed, head = torch.nn.Embedding(64, 16), torch.nn.Linear(16, 64)
-        blocks = torch.nn.Sequential(Block(), Block())
-        def sample(logits):
-            least = torch.topk(logits, 8).values[..., -1, None]
-            weights = torch.softmax(logits.masked_fill(logits < least, float('-inf')), -1)
-            return torch.multinomial(weights, 1)
-        """
-    )
-    torch_kernel.must(GENERATION)
-    torch_kernel.must(
-        """
-        s = p.trace.slices
-        ends, inner = (s['ts'] + s['dur']).to_numpy(), s.index[s['parent'].notna()]
-        up = s.loc[inner, 'parent'].astype(int)
-        begins_early = s['ts'].to_numpy()[inner] < s['ts'].to_numpy()[up]
-        ends_late = ends[inner] > ends[up]
-        """
-    )
-    assert torch_kernel.value("len(s)") > 5000
-    assert torch_kernel.value("int((begins_early | ends_late).sum())") == 0
-    assert torch_kernel.value("int(s['depth'].max())") < 22
-
-
 def test_py_spy_may_be_killed_in_the_middle(spied: Kernel) -> None:
     reply = spied.must(
         """
@@ -328,36 +284,6 @@ def test_a_cell_that_is_too_short_for_py_spy_has_the_threads_samples(spied: Kern
     assert "before py-spy had taken 10 samples" in spied.value("p.trace.metadata['python_engine_reason']")
     assert not spied.value("'sampled-in-process' in p.trace.report")
     spied.must("attachment.keep_warm()")
-
-
-def test_profiles_that_nobody_reads_leave_no_files_and_no_processes(spied: Kernel) -> None:
-    spied.must(
-        """
-        import gc, os, time
-        import notebook_prof as nbp
-        def count():
-            return len(os.listdir("/proc/self/fd")), len(attachment._alive)
-        def left(most_files=10_000, most_alive=100):
-            with nbp.profile(engine="py-spy") as unread:
-                until = time.perf_counter() + 0.3
-                while time.perf_counter() < until:
-                    sum(range(100))
-            del unread
-            gc.collect()
-            files, alive = count()
-            until = time.monotonic() + 60  # a py-spy that starts, or is kept for a moment, has files open
-            while (files > most_files or alive > most_alive) and time.monotonic() < until:
-                time.sleep(0.05)
-                files, alive = count()
-            return files, alive
-        """
-    )
-    spied.must("left()")
-    files, alive = spied.value("left()")
-    for _ in range(2):
-        more_files, still_alive = spied.value(f"left({files}, {alive})")
-        assert more_files <= files
-        assert still_alive <= alive
 
 
 def test_it_ends_with_the_kernel(spied: Kernel) -> None:

@@ -161,12 +161,6 @@ def test_the_device_that_copies(story_kernel: Kernel) -> None:
     assert finding["fetched"] > 0.4
 
 
-@pytest.mark.parametrize("story", STORIES)
-def test_a_story_is_told_in_this_file_and_listed(story: str) -> None:
-    assert f'"{story}"' in Path(__file__).read_text()
-    assert f"({story}.ipynb)" in (NOTEBOOKS / "README.md").read_text()
-
-
 @pytest.mark.parametrize("story", [*STORIES, "quickstart"])
 def test_a_story_is_kept_without_outputs(story: str) -> None:
     book = nbformat.read(NOTEBOOKS / f"{story}.ipynb", as_version=4)

@@ -232,19 +232,6 @@ def test_stop_after(library: Kernel) -> None:
     assert "ZeroDivisionError" in reply.traceback
 
 
-def test_the_users_own_profiler_is_noticed(library: Kernel) -> None:
-    library.must(
-        """
-        %%profile p --quiet
-        from torch.profiler import profile as theirs
-        with theirs() as prof:
-            model(torch.ones(1, 8))
-        """
-    )
-    issues = library.value("[str(issue) for issue in p.trace.report]")
-    assert any("profiler" in issue for issue in issues), issues
-
-
 def test_functions_of_the_cell_hold_no_name_of_ours(library: Kernel) -> None:
     """In the loop that ticks, and in a function that is kept after the cell."""
     library.must(
@@ -317,59 +304,3 @@ def test_what_is_left_behind_by_many_profiles(library: Kernel) -> None:
     assert library.value("threads(there)") == []
     assert library.value("left()") == before  # a thread that has not ended keeps what it works on
     assert grown < 4 * 2**20, f"{grown / 2**20:.1f} MiB in 8 profiles"
-
-
-def test_a_cell_that_is_run_again_does_not_wait_for_what_nobody_asks_for(library: Kernel) -> None:
-    """Traces of runs whose Profile is gone are not put together beside the next run."""
-    library.must(
-        """
-        import gc, threading, time
-        from notebook_prof.background import checkpoint
-        from notebook_prof.session import engine
-        go, build = threading.Event(), engine.Session._build
-        def held(self, cycle):
-            while not go.is_set():
-                checkpoint()
-            return build(self, cycle)
-        engine.Session._build = held
-        def building():
-            gc.collect()
-            return [thread.name for thread in threading.enumerate()].count("notebook_prof trace")
-        def settled():
-            until = time.monotonic() + 100
-            while building() > 1 and time.monotonic() < until:
-                time.sleep(0.01)
-            return building()
-        """
-    )
-    try:
-        for _ in range(6):
-            library.must(f"%%profile p --quiet --steps 3:6\nfor x in loader:\n    {BODY}")
-        assert library.value("settled()") <= 1
-    finally:
-        library.must("engine.Session._build = build; go.set()")
-    assert library.value("len(p.steps())") == 3
-
-
-def test_a_cell_that_is_run_again_lets_its_last_views_go(library: Kernel) -> None:
-    widgets = "[type(w).__name__ for w in __import__('ipywidgets').widgets.widget._instances.values()]"
-    widgets = f"{widgets}.count('ProfileWidget')"
-    cell = f"%%profile p --steps 3:6\nfor x in loader:\n    {BODY}"
-    library.rerun(cell, "one")
-    before = library.value(widgets)
-    for _ in range(5):
-        library.rerun(cell, "one")
-    assert library.value(widgets) == before
-
-
-def test_times_alone_are_told_without_alarm(torch_kernel: Kernel) -> None:
-    torch_kernel.must("import time")
-    cell = "%%profile p --quiet --with system{}\nfor i in range(12):\n    time.sleep(0.002)"
-    claims = "[claim.holds(p.trace) for claim in p.verdict.claims]"
-    for option, begin in (
-        ("", "Only the times of the cell's lines are known"),
-        (" --steps 2:6", "Only the times of the steps are known"),
-    ):
-        torch_kernel.must(cell.format(option))
-        assert torch_kernel.value("p.verdict.sentence").startswith(begin)
-        assert all(torch_kernel.value(claims))

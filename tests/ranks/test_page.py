@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 
 import notebook_prof as nbp
@@ -84,15 +83,6 @@ def test_steps_and_a_brush_filter_figures_without_them(ranks: Ranks, page: RankP
     assert both["bars"]["rank"] == []
 
 
-def test_a_page_selects_and_a_group_is_its_ranks(page: RankProtocol):
-    panels = drawn(page)
-    assert panels["talk"]["members"] == [[0, 1, 2, 3]]
-    state = page.select({"rank": [1, 2], "step": [0]}, "heat", None)["state"]
-    assert (state["rank"], state["step"]) == ([1, 2], [0])
-    assert page.selection.clauses["rank"].source == "heat"
-    assert "no selection dimension" in page.select({"nonsense": [1]}, "heat", None)["failed"]
-
-
 def test_opening_timelines_under_one_selection(ranks: Ranks, page: RankProtocol):
     page.selection.update(track=5, rank=[1, 3])
     content, _ = page.answer({"t": "open", "ranks": [1, 3]})
@@ -125,14 +115,6 @@ def test_panels_that_have_nothing_to_show_are_left_out(page: RankProtocol, tmp_p
     quiet = nbp.read_ranks(alone).dashboard()
     assert "it is unknown which is late" in quiet.headline
     assert "late" not in RankProtocol(quiet).panels
-
-
-def test_the_board_in_words_and_static(ranks: Ranks, board: RankBoard):
-    assert repr(board).startswith("4 ranks; rank 3 is the latest: 20 µs on average, last in 100.0 % of 3")
-    bundle = board._repr_mimebundle_()
-    assert "<script" not in bundle["text/html"]
-    assert bundle["text/html"].count("<tr>") == 5
-    assert board.frames({}).ranks["rank"].iloc[0] == 3
 
 
 def test_a_process_group_stands_for_its_ranks(tmp_path: Path):
@@ -212,24 +194,6 @@ def test_a_report_says_which_timelines_it_holds(run: Ranks, tmp_path: Path, monk
     )
     run.to_html(path)
     assert timelines_in_file() == {"ranks": [], "note": "This file has no timelines: rank 1 is elsewhere."}
-
-
-def test_which_timelines_are_worth_showing():
-    late = pd.DataFrame({"rank": [5, 6, 4, 3, 2, 1, 0], "mean_late_ns": [9.0, 8, 7, 6, 5, 4, 0]})
-    folded = pd.DataFrame({"rank": range(8), "group": [0] * 6 + [1] * 2})
-    folded = folded.assign(representative=[r in (3, 7) for r in range(8)], outlier=[r == 2 for r in range(8)])
-    size = dict.fromkeys(range(8), 100)
-    ranks, why = worth_showing(size, late, folded, most_slices=700)
-    assert ranks == [0, 2, 3, 4, 5, 6, 7]
-    parts = ["the latest (5, 6, 4)", "the earliest (0)", "unlike the others (2)"]
-    assert why == ", ".join([*parts, "representing similar ones (3, 7)"])
-    assert worth_showing(size, late, folded, [1], most_slices=200) == (
-        [1, 5],
-        "the selected (1), the latest (5)",
-    )
-    # one that is too long by itself is shown all the same; and nobody is late where nothing is shared
-    assert worth_showing(size, late.head(0), folded, most_slices=50) == ([2], "unlike the others (2)")
-    assert worth_showing({}, late, folded) == ([], "all ranks")
 
 
 @pytest.mark.usefixtures("quick_timelines")

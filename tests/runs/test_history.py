@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import numpy as np
@@ -230,20 +229,6 @@ def test_runs_that_are_missing_are_told(history: Path, monkeypatch: pytest.Monke
     may_write.set()
     assert writing.wait(60)
     assert len(nbp.history()) == 1
-
-
-def test_at_most_sixteen_recordings_wait_in_memory(history: Path) -> None:
-    recording = threading.Event()
-    recording.set()
-    for seed in range(20):
-        writing.remember(recorded(steps(seed, 5)), source=SOURCE, hold=recording.is_set)()
-    until = time.monotonic() + 60
-    while writing._writer.left > 16 + 1 and time.monotonic() < until:  # with the one in work
-        time.sleep(0.01)
-    assert writing._writer.left == 16 + 1
-    recording.clear()
-    assert writing.wait(60)
-    assert len(nbp.history()) == 20
 
 
 def test_a_damaged_file_is_named(history: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from .laws import FIRST, LEAST, MOST_MB, Measured, can_be_judged, changed, grown, judged, slope_mb
+from .laws import FIRST, LEAST, MOST_MB, Measured, can_be_judged, changed, judged, slope_mb
 
 PROFILES = 5
 """A round."""
@@ -71,12 +71,6 @@ def test_one_thread_a_round_is_found_with_what_was_done() -> None:
     assert "deed 9" not in broken.table(), "before the tenth round"
 
 
-@pytest.mark.parametrize("before", [20, 40], ids=["as later", "more, and they have gone"])
-def test_a_single_thread_that_stays_is_found(before: int) -> None:
-    (broken,) = grown(rounds(threads=lambda number: before if number < FIRST else 20 + (number >= 35)))
-    assert [one.number for one in broken.rounds] == [35]
-
-
 @pytest.mark.parametrize("seed", range(20))
 def test_memory_that_grows_is_found_below_the_noise(seed: int) -> None:
     tremble = noise(seed, 3.0)
@@ -84,11 +78,6 @@ def test_memory_that_grows_is_found_below_the_noise(seed: int) -> None:
     (broken,) = judged(grows)
     assert broken.law == "memory"
     assert slope_mb(grows) == pytest.approx(2 * MOST_MB, abs=MOST_MB / 2)
-
-
-def test_rounds_without_profiles_have_no_slope() -> None:
-    still = [Measured(number=number, profiles=7, memory_bytes=number * 10**8) for number in range(40)]
-    assert slope_mb(still) == 0
 
 
 def test_what_is_not_given_back_is_found_at_once() -> None:

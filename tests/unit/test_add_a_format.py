@@ -64,7 +64,3 @@ def test_tab_names_and_damage(installed: Path) -> None:
         "[('broken-row', 1)]",
         "empty.log: tinylog without a span: was it cut?",
     ]
-
-
-def test_the_example_is_short() -> None:
-    assert sum(len(text.splitlines()) for text in (PACKAGE, PROJECT)) <= 150

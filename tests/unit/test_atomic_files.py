@@ -144,21 +144,6 @@ def test_what_is_no_file_is_written_to(tmp_path: Path) -> None:
         file.write(b"x")
 
 
-def test_errors_of_others_pass_and_leave_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "a.txt"
-    path.write_bytes(BEFORE)
-
-    def fail() -> None:
-        with atomic_file(path) as file:
-            file.write(b"half")
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        fail()
-    assert path.read_bytes() == BEFORE
-    assert only(path)
-
-
 def test_recordings_are_for_their_owner_only(tmp_path: Path) -> None:
     write_chrome(trace(), tmp_path / "run.json")
     write_native(trace(), tmp_path / "run.nbprof.zip")

@@ -107,18 +107,6 @@ def test_nothing_of_an_awaited_object_is_called() -> None:
     assert "of_the_user" in asyncio.run(main())
 
 
-def test_a_loop_that_computes_is_not_looked_at() -> None:
-    async def main() -> list[str]:
-        awaits = Awaits.of_this_thread()
-        assert awaits is not None
-        found: list[str] = []
-        in_threads(lambda: found.extend(looked(awaits)))
-        return found
-
-    assert asyncio.run(main()) == []
-    assert Awaits.of_this_thread() is None
-
-
 def recorded() -> Trace:
     """A cell that awaits in line 3 for 7 of 10 ns, of which a slice shows 4, and in a file."""
     rows = [(0, 4, "cell", 3, "await a()"), (4, 3, "cell", 3, "await a()"), (5, 2, "/w/b.py", 9, "await b()")]

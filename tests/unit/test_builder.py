@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from notebook_prof import Trace, TraceBuilder
-from notebook_prof.errors import FormatError, OptionError, SelectionError
-from notebook_prof.trace import ALLOCATIONS, SLICES, TABLES, Coded, Window
+from notebook_prof.errors import OptionError, SelectionError
+from notebook_prof.trace import TABLES, Coded, Window
 
 
 @pytest.fixture
@@ -64,21 +64,11 @@ def test_a_kernel_takes_phase_module_and_step_of_its_launch_not_of_its_time(trac
     assert (kernel["phase"], kernel["module"], kernel["step"]) == ("forward", "net", 4)
 
 
-def test_steps_label_what_starts_in_them(trace):
-    assert trace.slices["step"].tolist() == [4, 4, 4, 5, 4]
-
-
 def test_an_allocation_knows_its_innermost_slice_and_keeps_64_bit_addresses(trace):
     a = trace.allocations
     assert a["slice"].tolist() == [1, 1]
     assert a["addr"].tolist() == [2**63, 1]
     assert a["ts"].tolist() == [15, 40]
-
-
-def test_a_table_added_to_is_not_the_trace(trace):
-    frame = trace.slices
-    frame["mine"] = 1
-    assert "mine" not in trace.slices
 
 
 def test_collectors_share_a_thread_and_the_first_name_stays():
@@ -105,15 +95,6 @@ def test_names_come_in_any_form_that_columns_have(names):
     b = TraceBuilder()
     b.slices(ts=[0, 1, 2], dur=[1, 1, 1], track=b.track("t"), name=names)
     assert b.seal().slices["name"].tolist() == ["a", "b", "a"]
-
-
-def test_missing_texts_stay_missing():
-    b = TraceBuilder()
-    texts = {"shapes": ["[3]", None], "module": Coded(np.array([-1, 0]), ["m"])}
-    b.slices(ts=[0, 1], dur=[1, 1], track=b.track("t"), name="a", **texts)
-    s = b.seal().slices
-    assert s["shapes"].isna().tolist() == [False, True]
-    assert s["module"].isna().tolist() == [True, False]
 
 
 def test_begin_and_end_become_slices_and_leftovers_are_counted():
@@ -150,16 +131,6 @@ def test_a_window_cuts_and_counts():
     assert trace.report["outside-window"].count == 1
 
 
-def test_stacks_are_interned():
-    b = TraceBuilder()
-    leaf = b.stack([("main", "a.py", 1), ("f", "a.py", 9)])
-    assert b.stack([("main", "a.py", 1), ("f", "a.py", 9)]) == leaf
-    b.stack([("main", "a.py", 1), ("g", "b.py", 2)])
-    stacks = b.seal().stacks
-    assert stacks["name"].tolist() == ["main", "f", "g"]
-    assert stacks["parent"].fillna(-1).tolist() == [-1, 0, 0]
-
-
 def test_sel_keeps_what_fits_and_mends_the_links(trace):
     part = trace.sel(category=["operator", "kernel"])
     assert part.slices["name"].tolist() == ["aten::mm", "late", "gemm"]
@@ -194,13 +165,6 @@ def test_mistakes_are_reported_with_the_nearest_name():
     b.seal()
     with pytest.raises(OptionError, match="sealed already"):
         b.seal()
-
-
-def test_tables_validate_names_and_dtypes():
-    with pytest.raises(FormatError, match="lacks the column"):
-        SLICES.validate(pd.DataFrame())
-    with pytest.raises(FormatError, match="cannot be int64"):
-        ALLOCATIONS.frame({name: ["x"] for name in ALLOCATIONS.names})
 
 
 def test_what_a_launched_slice_encloses_takes_its_module_too():

@@ -15,15 +15,14 @@ from notebook_prof import analysis
 from notebook_prof.profiles.profile import Profile
 from notebook_prof.selection import Selection
 from notebook_prof.service.packing import Answer
-from notebook_prof.service.palette import name_styles
 from notebook_prof.service.store import ViewStore
 from notebook_prof.testing import draw
 from notebook_prof.trace import Trace
 from notebook_prof.views.figures.flame import flame_figure
 from notebook_prof.views.report import tabs as embedding
 from notebook_prof.views.report.tabs import choice_key
-from notebook_prof.views.tab_answers import packed, panel
-from notebook_prof.views.tabs import TABS, Panel, TreeTable
+from notebook_prof.views.tab_answers import panel
+from notebook_prof.views.tabs import TABS
 
 from ..browser.drawn import drawn_trace
 
@@ -77,34 +76,6 @@ def test_a_tree_follows_the_selection(trace: Trace) -> None:
         _, stack = _table(_ask(trace, selection, mode="every_frame"), 1)
         assert stack["name"].tolist() == analysis.heaviest_stack(trace, **state)["name"].tolist()
     assert _ask(trace, Selection(step=999)).content["absent"] == "There is no stack in the selection."
-
-
-@pytest.mark.parametrize("most", [1, 3, 8])
-@pytest.mark.parametrize("turned", [False, True])
-def test_of_a_long_tree_the_heaviest_rows_are_shown_and_the_others_summed(most: int, turned: bool) -> None:
-    trace = drawn_trace()
-    table = analysis.bottom_up(trace) if turned else analysis.call_tree(trace)
-    weights = ("self_ns",) if turned else ("total_ns",)
-    tree = TreeTable(
-        table[["parent", "depth", "name", *weights, "share", "category"]], {"name": "name"}, weights=weights
-    )
-    part, shown = _table(packed("x", Panel("X", (tree,)), name_styles(trace), most))
-    assert len(shown) == min(4 * most, len(table))
-    assert part["rows"] == len(table)
-    up = shown["parent"].to_numpy(int)
-    assert (up < np.arange(len(shown))).all()
-    assert (shown["depth"].to_numpy() == np.where(up >= 0, shown["depth"].to_numpy()[up] + 1, 0)).all()
-    # what is shown below a row, and what is left out there, is all that is below it
-    key = weights[0]
-    of = shown.set_index(np.arange(len(shown)))
-    values = table[key].to_numpy()
-    below = np.bincount(up[up >= 0], of[key].to_numpy()[up >= 0], minlength=len(shown)) + of["more_weight"]
-    whole_up = table["parent"].fillna(-1).to_numpy(int)
-    whole = np.bincount(whole_up[whole_up >= 0], values[whole_up >= 0], minlength=len(table))
-    kept = np.sort(np.argsort(-values, kind="stable")[: len(shown)])
-    np.testing.assert_allclose(below, whole[kept])
-    roots = of.loc[up < 0, key].sum() + part["more_roots"][1]
-    assert roots == table.loc[table["depth"] == 0, key].sum()
 
 
 def test_the_event_log_begins_with_the_first_and_says_how_many_there_are(trace: Trace) -> None:

@@ -147,12 +147,6 @@ def test_a_step_that_ends_inside_a_slice_does_not_change_its_neighbours(tmp_path
     assert mm["phase"].isna().all()
 
 
-def test_the_same_trace_gives_the_same_bytes(trace, tmp_path):
-    for name in ("a.json.gz", "b.json.gz"):
-        write_chrome(trace, tmp_path / name)
-    assert (tmp_path / "a.json.gz").read_bytes() == (tmp_path / "b.json.gz").read_bytes()
-
-
 def test_empty_and_placeless_tracks(tmp_path):
     assert written(TraceBuilder().seal(), tmp_path / "e.json")["traceEvents"] == []
     b = TraceBuilder()
@@ -160,14 +154,6 @@ def test_empty_and_placeless_tracks(tmp_path):
         b.slices(ts=0, dur=5, name="mm", track=b.track(name))
     rows = [r for r in written(b.seal(), tmp_path / "p.json")["traceEvents"] if r["ph"] == "X"]
     assert len({(r["pid"], r["tid"]) for r in rows}) == 2
-
-
-def test_many_rows_are_written_in_chunks(tmp_path, monkeypatch):
-    monkeypatch.setattr("notebook_prof.writers.rows._CHUNK", 100)
-    b, n = TraceBuilder(), 250
-    b.slices(ts=np.arange(n) * 10 + START, dur=np.full(n, 7), name="mm", track=b.track("main", pid=1, tid=1))
-    rows = written(b.seal(), tmp_path / "m.json")["traceEvents"]
-    assert [row["ts"] for row in rows if row["ph"] == "X"] == [i / 100 for i in range(n)]
 
 
 def test_ranks_have_no_list_of_stacks_and_do_not_point_into_one(tmp_path):

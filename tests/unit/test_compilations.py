@@ -91,22 +91,6 @@ def compiled_row(begin_us: int, took_ms: int, number: int, guard: str = "") -> d
     return compilation_row({**place, **times, "recompile_reason": f"0/0: {guard}" if guard else None}.get)
 
 
-def test_a_cell_that_mostly_compiles_does_one_time_work() -> None:
-    """Its thread waits for Inductor's processes meanwhile, which is not what bounds it."""
-    ms = 1_000_000
-    b = TraceBuilder(metadata={"cell_source": "%%profile\nf(x)"})
-    b.slices(ts=0, dur=80 * ms, name="cell:2  f(x)", category="python", track=b.track("main"))
-    b.table("compilations", pd.DataFrame([compiled_row(10, 60, 0)]))
-    b.table("statements", pd.DataFrame({"ts": [0], "dur": [80 * ms], "line": [2]}))
-    account = {"ts": [0], "dur": [80 * ms], "kind": "code", "line": 2, "text": "f(x)", "loop": -1, "steps": 0}
-    b.table("account", pd.DataFrame(account))
-    trace = b.seal()
-    result = nbp.analysis.verdict(trace)
-    assert result.kind == "one-time"
-    assert result.sentence.endswith("`f(x)`; one-time work: torch.compile took 60 ms."), result.sentence
-    assert all(claim.holds(trace) for claim in result.claims)
-
-
 def test_it_is_in_the_overview_and_survives_saving(compiled: nbp.Profile, tmp_path: Path) -> None:
     panel = overview(compiled.trace, {})
     calls = [getattr(part, "call", "") for part in getattr(panel, "parts", ())]

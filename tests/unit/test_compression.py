@@ -230,10 +230,3 @@ def test_the_text_is_never_in_memory_as_a_whole(tmp_path: Path, way: str) -> Non
     assert at == len(LINES)
     assert peak < len(LINES) * 0.75
     assert not report
-
-
-def test_an_archive_inside_of_another_compression_is_read(tmp_path: Path) -> None:
-    path = tmp_path / "unknown"
-    path.write_bytes(gzip.compress(zipped(a=TRACE)))
-    assert b"".join(in_pieces(path, ImportReport())) == TRACE
-    assert read_trace(path).slices["name"].tolist() == ["a"]

@@ -198,14 +198,6 @@ def test_the_known_fault_of_repeated_recordings(
     assert all((code in codes) if code else not codes for codes in codes_of[1:])
 
 
-def test_a_torch_without_cuda_leaves_the_kernels_to_cupti(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cuda, "survey", lambda *_: CudaFacts(GPU, torch_cuda="", cupti=CUPTI))
-    made = make(["torch", "cuda"])
-    assert [one.name for one in made][:2] == ["torch", "cuda"]
-    assert not made[0].claims() & made[1].claims()
-    assert Recording(made).names[:2] == ["torch", "cuda"]
-
-
 def test_jax_on_a_gpu_and_cuda_want_the_same_place(monkeypatch: pytest.MonkeyPatch) -> None:
     from notebook_prof.collectors.jax import JaxCollector
 

@@ -139,14 +139,6 @@ def test_the_order_of_things(cupti: Cupti) -> None:
     assert cupti.journal.count("unsubscribe") == 1
 
 
-def test_warm_and_never_started_gives_everything_back(cupti: Cupti) -> None:
-    session = CuptiSession(load=Driver().load)
-    session.warm(Clock())
-    session.abandon()
-    assert (cupti.enabled, cupti.subscribed) == (set(), False)
-    assert home._active is None
-
-
 def test_what_records_when_python_ends_is_released(cupti: Cupti, monkeypatch: pytest.MonkeyPatch) -> None:
     """CUPTI must call nothing of a Python that has ended."""
     at_exit: list[Any] = []

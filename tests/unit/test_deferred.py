@@ -11,7 +11,7 @@ from contextlib import suppress
 import pytest
 
 from notebook_prof import background
-from notebook_prof.background import Cancelled, IdleTime, at_once, checkpoint, kernel_is_idle
+from notebook_prof.background import Cancelled, IdleTime, checkpoint, kernel_is_idle
 from notebook_prof.profiles.deferred_trace import DeferredTrace
 from notebook_prof.profiles.profile import Profile
 from notebook_prof.testing import draw
@@ -206,12 +206,6 @@ def test_the_thread_that_has_the_turn_may_wait_for_one_that_has_not() -> None:
     thread.join(60)
 
 
-def test_work_that_others_wait_for_does_not_wait(main_computes: list[bool]) -> None:
-    with IdleTime(patience_s=1e9).used(), at_once():
-        checkpoint()
-    assert not main_computes
-
-
 def test_a_kernel_that_waits_for_messages_is_idle() -> None:
     assert not kernel_is_idle()
     done = run_python(
@@ -225,26 +219,6 @@ def test_a_kernel_that_waits_for_messages_is_idle() -> None:
         """
     )
     assert (done.stdout, done.stderr) == ("", "")
-
-
-def test_cancelled_work_ends_at_its_next_checkpoint() -> None:
-    idle, begun, ended = IdleTime(), threading.Event(), []
-
-    def work() -> None:
-        try:
-            with idle.used():
-                begun.set()
-                while True:
-                    checkpoint()
-        except Cancelled:
-            ended.append(True)
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    assert begun.wait(60)
-    idle.cancel()
-    thread.join(60)
-    assert ended == [True]
 
 
 def test_what_nobody_can_ask_for_any_more_is_not_made(building: Building) -> None:

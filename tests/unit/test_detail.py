@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import itertools
-import threading
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from notebook_prof.selection import Selection
-from notebook_prof.service import executor
-from notebook_prof.service.cached import locked_cached_property
 from notebook_prof.service.detail import DrawnIndex, EarlyIndex, RowIndex, StepCurve, WideSlices, density
 from notebook_prof.service.detail.chosen import Chosen
 from notebook_prof.service.detail.density import LongestBlocks
-from notebook_prof.service.detail.rows import grouped_order
 from notebook_prof.views.page_queries import PageQueries
 
 from ..asking import asked
@@ -148,12 +143,6 @@ def test_selected_time_is_that_of_the_selected_slices(
         assert d.matched(chosen)[slot].tolist() == expected
 
 
-@given(st.lists(st.integers(0, 200_000), max_size=50))
-def test_many_groups_sort_like_few(values: list[int]) -> None:
-    group = np.array(values, np.int64)
-    assert grouped_order(group, 200_001).tolist() == np.argsort(group, kind="stable").tolist()
-
-
 @given(rows_of_slices(), windows, st.integers(1, 40), st.lists(st.booleans(), min_size=4, max_size=4))
 def test_it_is_as_made_of_all(drawn: Drawn, window: tuple[int, int], bins: int, in_rows: list[bool]) -> None:
     ts, dur, row, n_rows = drawn
@@ -202,50 +191,8 @@ def test_the_first_picture_is_the_one_that_stays() -> None:
     assert early.store.drawn(np.arange(2)).rows is early.store.rows
 
 
-def test_what_a_page_asks_next_is_computed_while_it_mounts_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    threads: list[Any] = []
-    monkeypatch.setattr(executor, "start_thread", lambda work, name: threads.append(work))
-    ahead, fresh = PageQueries(drawn_trace(), Selection()), PageQueries(drawn_trace(), Selection())
-    for _ in range(2):
-        ahead.answer({"t": "names", "start": 0})
-    (work,) = threads
-    assert not ahead.store.has_groups("name", ())
-    work()
-    assert ahead.store.has_groups("name", ())
-    kept = len(ahead.store._cache)
-    for question in ({"t": "table", "top": 60}, {"t": "phases"}, {"t": "account"}):
-        (content, buffers), (other, others) = ahead.answer(question), fresh.answer(question)
-        assert {**content, "ms": 0} == {**other, "ms": 0}
-        assert buffers == others
-    assert len(ahead.store._cache) == kept, "all of it was there"
-
-
 def test_doubts_come_apart_where_they_are_asked_so() -> None:
     protocol = PageQueries(drawn_trace(gpu=True), Selection())
     assert "doubts" not in protocol.answer({"t": "meta", "doubts": "later"})[0]
     doubts = protocol.answer({"t": "meta"})[0]["doubts"]
     assert asked(protocol, t="doubts")[0]["doubts"] == doubts
-
-
-class _Counted:
-    def __init__(self) -> None:
-        self.made = 0
-        self.go_on = threading.Event()
-
-    @locked_cached_property
-    def value(self) -> int:
-        """Made slowly."""
-        assert self.go_on.wait(60)
-        self.made += 1
-        return self.made
-
-
-def test_threads_wait_for_what_another_builds() -> None:
-    one, values = _Counted(), []
-    threads = [threading.Thread(target=lambda: values.append(one.value)) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    one.go_on.set()
-    for thread in threads:
-        thread.join(60)
-    assert values == [1, 1, 1, 1]

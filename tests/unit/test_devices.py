@@ -89,14 +89,6 @@ def test_how_it_is_asked_for() -> None:
         CollectorOptions(devices=(-1,))
 
 
-def test_a_real_recording(shared_traces: Path) -> None:
-    data = (shared_traces / "kineto_sync" / "after_fix_trace.json").read_bytes()
-    report = ImportReport()
-    columns = of_devices(read_columns(data, report), (999,), report)
-    assert not (columns.device >= 0).any()
-    assert report["other-devices"].count > 0
-
-
 class Driver:
     """libcuda with three cards, of which this process uses those in `active`; it keeps a journal."""
 

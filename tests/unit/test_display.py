@@ -148,19 +148,6 @@ def test_a_verdict_that_fails_is_reported(monkeypatch: pytest.MonkeyPatch) -> No
     assert "could not be computed (ZeroDivisionError" in _widgets()[0].headline
 
 
-def test_the_rest_of_what_is_closed_is_not_made(monkeypatch: pytest.MonkeyPatch, shown: Shown) -> None:
-    measuring = threading.Event()
-    monkeypatch.setattr(current, "running", lambda: None if measuring.is_set() else "a recording")
-    started, shell = _threads(monkeypatch), _Shell()
-    _use(monkeypatch, shell)
-    show(drawn_profile())
-    _widgets()[0].close()  # as running the cell again does
-    measuring.set()
-    started[0].join(120)
-    assert not started[0].is_alive()
-    assert len(shown) == 2, "the short text and the views, and no picture after them"
-
-
 def test_a_view_that_fails_is_reported_in_words(monkeypatch: pytest.MonkeyPatch, shown: Shown) -> None:
     _use(monkeypatch, _Shell())
     monkeypatch.setattr(display_module, "ProfileWidget", lambda *_, **__: 1 / 0)
@@ -194,19 +181,3 @@ def test_the_widget_mirrors_the_selection_and_lets_go(monkeypatch: pytest.Monkey
         gc.collect()
         time.sleep(0.01)
     assert alive() is None
-
-
-def test_what_a_gesture_asks_is_answered_in_order_as_it_selects(monkeypatch: pytest.MonkeyPatch) -> None:
-    profile = drawn_profile()
-    widget = ProfileWidget(profile)
-    sent: list[dict[str, Any]] = []
-    monkeypatch.setattr(widget, "send", lambda content, buffers=(): sent.append(content))
-    select = {"t": "select", "patch": {"name": ["aten::conv2d"]}, "origin": "table", "rid": "1"}
-    phases, table = {"t": "phases", "rid": "2"}, {"t": "table", "rid": "3"}
-    widget._receive(widget, {"t": "several", "messages": [select, phases, table]}, [])
-    together, last = sent
-    first, second = together["several"]
-    assert [content["rid"] for content in (first, second, last)] == ["1", "2", "3"]
-    assert second["filtered"]
-    assert [content["revision"] for content in (second, last)] == [profile.selection.revision] * 2
-    widget.close()

@@ -77,15 +77,6 @@ def test_nothing_is_a_picture_too(view: str, tmp_path: Path) -> None:
     assert all(text.startswith(("no ", "nothing ")) for text in texts)
 
 
-def test_levels_are_round(trace: Trace) -> None:
-    texts = [
-        [part.text for part in scene(trace, Selection(), view).parts if isinstance(part, Label)]
-        for view in ("memory", "phases")
-    ]
-    assert {"0", "128 MiB", "256 MiB", "384 MiB", "512 MiB", "peak 614 MiB"} <= set(texts[0])
-    assert {"0", "5 ms", "10 ms", "15 ms", "20 ms"} <= set(texts[1])
-
-
 def test_a_picture_says_how_many_rows_it_leaves_out() -> None:
     builder = TraceBuilder()
     for k in range(130):

@@ -33,13 +33,6 @@ def test_kernels_stay_in_one_row_where_a_range_begins() -> None:
     assert (track.marks, track.depths, columns.n_rows) == (1, 2, 2)
 
 
-def test_ranges_of_the_host_stay_around_their_work() -> None:
-    trace = draw("main: [ProfilerStep#1 ]\nmain: [mm ]", categories={"ProfilerStep#1": "annotation"})
-    columns = SliceColumns(trace)
-    assert columns.row.tolist() == [0, 1]
-    assert columns.tracks[0].marks == 0
-
-
 a_slice = st.tuples(st.integers(0, 40), st.integers(0, 20), st.booleans(), st.integers(0, 2))
 
 

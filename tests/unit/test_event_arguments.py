@@ -10,8 +10,7 @@ import pandas as pd
 
 from notebook_prof.readers import read_trace
 from notebook_prof.trace import Trace, TraceBuilder
-from notebook_prof.trace.event_tables import DEVICE_TABLES, slice_rows_of
-from notebook_prof.writers.values import event_texts
+from notebook_prof.trace.event_tables import DEVICE_TABLES
 
 
 def trace_with_arguments() -> Trace:
@@ -23,19 +22,6 @@ def trace_with_arguments() -> Trace:
     table["arguments"] = pd.Categorical(['{"x":"<b>"}', '{"x":[1,2.50]}', '{"x":2}', '{"x":3}'])
     b.metadata["tables"] = {"event_arguments": table}
     return b.seal()
-
-
-def test_rows_find_their_slices_one_by_one() -> None:
-    trace = trace_with_arguments()
-    names = trace.slices["name"].astype(str).tolist()
-    twins = [i for i, name in enumerate(names) if name == "f"]
-    # three rows for two slices: one tells of a slice that is not there
-    assert slice_rows_of(trace, "event_arguments").tolist() == [twins[2], twins[0], twins[1], -1]
-    part = trace.sel(window=(0, 25))
-    assert slice_rows_of(part, "event_arguments").tolist() == [-1, 0, 1, -1]
-    texts = event_texts(part)
-    assert texts is not None
-    assert texts.tolist() == [',"arguments":{"x":[1,2.50]}', ',"arguments":{"x":2}', ""]
 
 
 def test_other_tools_see_them(tmp_path: Path) -> None:

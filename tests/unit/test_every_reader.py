@@ -186,18 +186,3 @@ def test_a_profile_is_opened_with_the_same_limits_and_options(tmp_path: Path) ->
 def test_the_documentation_has_every_format() -> None:
     text = (Path(__file__).parents[2] / "docs" / "formats.md").read_text()
     assert [name for name in list_formats()["format"] if f"`{name}`" not in text] == []
-
-
-def test_a_bar_appears_while_a_reader_is_busy(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "busy.bin"
-    path.write_bytes(b"x" * 100)
-    monkeypatch.setattr(stream, "PATIENCE_S", 0.01)
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    shown, real = threading.Event(), stream.ReadingProgress._show
-    monkeypatch.setattr(stream.ReadingProgress, "_show", lambda self: (real(self), shown.set()))
-    with stream.ReadingProgress(path) as progress:
-        progress._position = 100
-        assert shown.wait(60)
-    assert "busy.bin: making tables" in capsys.readouterr().err

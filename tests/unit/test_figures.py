@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from bokeh.embed import json_item
 from bokeh.models import PlainText
@@ -151,34 +150,6 @@ def test_memory_flow_draws_what_memory_blocks_lists() -> None:
     assert height.tolist() == [64, 32]
     assert sorted(data["bottom"].tolist()) == [0, 32]
     assert json.loads(data["select"][0]) == {"window": [25, 70]}
-
-
-def test_the_pipeline_stands_from_left_to_right() -> None:
-    table = pd.DataFrame(
-        {
-            "rank": 0,
-            "op_id": [0, 1, 2, 3],
-            "op_type": ["Zip", "Map", ODD, "Reader"],
-            "workers": 4,
-            "children": [[1, 3], [2], [], []],
-            "parent": [-1, 0, 1, 0],
-            "queue_usage": [np.nan, 0.1, 0.9, 0.5],
-            "queue_mean": [np.nan, 2, 14, 8],
-            "queue_length": 16.0,
-            "sizes": [[], [2, 2], [14, 14], [8, 8]],
-        }
-    )
-    trace = TraceBuilder(metadata={"tables": {"minddata_pipeline": table}}).seal()
-    drawn = figures.pipeline_figure(trace, ALL)
-    assert drawn is not None
-    assert "suspected bottleneck" in drawn.legend
-    boxes = next(r for r in drawn.figure.renderers if "frame" in r.data_source.data).data_source.data
-    assert boxes["x"].tolist() == [2, 1, 0, 1]
-    assert boxes["y"].tolist() == [0, 0, 0, 1]
-    queues = figures.queues_figure(trace, ALL)
-    assert queues is not None
-    assert len(queues.legend) == 3
-    assert _source(queues)["y"].tolist() == [12.5, 12.5]
 
 
 @pytest.mark.parametrize(

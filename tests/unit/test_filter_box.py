@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
-import threading
-
 import pandas as pd
 import pytest
 
 from notebook_prof.errors import NotebookProfError
 from notebook_prof.profiles.profile import Profile
-from notebook_prof.selection import Query, Selection
 from notebook_prof.service.answers import search, table
 from notebook_prof.service.store import ViewStore
-from notebook_prof.views.page_queries import PageQueries
 
-from ..asking import asked
 from ..browser.drawn import drawn_profile
 from ..filters import FILTERS
-
-# the package has functions of the same names
-answers_find, answers_table = (
-    importlib.import_module(f"notebook_prof.service.answers.{name}") for name in ("find", "table")
-)
 
 
 @pytest.fixture(scope="module")
@@ -74,11 +63,6 @@ def test_a_filter_and_the_selection_must_both_hold(store: ViewStore) -> None:
     assert table(store, {"step": [4]}, {"by": "name", "filter": "step=5"}).content["rows"] == 0
 
 
-def test_steps_that_are_not_are_those_that_are_left(store: ViewStore) -> None:
-    within, beyond = (_box(store, f"step{sign}4:7")[0]["count"].sum() for sign in ("=", "!="))
-    assert within + beyond == _box(store, "step=0:")[0]["count"].sum()
-
-
 @pytest.mark.parametrize(
     ("text", "query"),
     [
@@ -103,27 +87,3 @@ def test_find_agrees_with_pandas(p: Profile, store: ViewStore, text: str, query:
 def test_find_says_what_a_slice_has_not(store: ViewStore) -> None:
     error = search(store, {}, {"text": "count>3"}).content["error"]
     assert "a slice has no count: it can be found by name" in error
-
-
-@pytest.mark.parametrize(
-    "request_", [{"t": "search", "text": "/conv|mm/"}, {"t": "table", "by": "name", "filter": "/conv|mm/"}]
-)
-def test_no_question_waits_while_names_are_compared(
-    p: Profile, monkeypatch: pytest.MonkeyPatch, request_: dict[str, str]
-) -> None:
-    """However long a pattern takes, the timeline goes on."""
-    go, began, real = threading.Event(), threading.Event(), answers_find.passing
-
-    def slow(frame: pd.DataFrame, query: Query) -> pd.Series:
-        began.set()
-        assert go.wait(60)
-        return real(frame, query)
-
-    for module in (answers_find, answers_table):
-        monkeypatch.setattr(module, "passing", slow)
-    protocol = PageQueries(p.trace, Selection())
-    assert protocol.answer(request_)[0]["pending"]
-    assert began.wait(60)
-    assert protocol.answer({"t": "table", "by": "name"})[0]["label"], "answered meanwhile"
-    go.set()
-    assert asked(protocol, **request_)[0]["count"] > 0

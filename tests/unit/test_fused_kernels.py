@@ -11,13 +11,11 @@ from typing import Any
 import pytest
 
 import notebook_prof as nbp
-from notebook_prof.collectors.torch import fused_kernels as module
-from notebook_prof.collectors.torch.fused_kernels import FUSED_KERNELS, fused_rows, put_fused_kernels
+from notebook_prof.collectors.torch.fused_kernels import FUSED_KERNELS, put_fused_kernels
 from notebook_prof.service.answers.arguments import arguments_of
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.views.tabs.overview import overview
 
-OPERATORS = frozenset({"add", "mul", "relu", "sin", "threshold", "threshold_backward", "_softmax"})
 TRITON = """# AOT ID: ['0_inference']
 # kernel path: /tmp/torchinductor_me/ab/cab.py
 # Topologically Sorted Source Nodes: [relu, h_1], Original ATen: [aten.relu, aten.mul]
@@ -38,17 +36,6 @@ def call(args):
         stream0 = get_raw_stream(0)
         triton_poi_fused_mul_relu_0.run(buf1, 1024, stream=stream0)
 """
-CPP = """# AOT ID: ['1_{kind}']
-cpp_fused_add_mul_0 = async_compile.cpp_pybinding(['float*'], r'''
-''')
-cpp_fused__softmax_mul_1 = async_compile.cpp_pybinding(['float*'], r'''
-''')
-def call(args):
-        # Topologically Sorted Source Nodes: [linear], Original ATen: [aten.addmm]
-        extern_kernels.addmm(primals_2, primals_3, alpha=1, beta=1, out=buf0)
-        cpp_fused_add_mul_0(buf0, buf1)
-        cpp_fused__softmax_mul_1(buf1)
-"""
 
 
 def node(name: str, target: str, line: int) -> SimpleNamespace:
@@ -56,45 +43,6 @@ def node(name: str, target: str, line: int) -> SimpleNamespace:
     library = f'File "{file}", line 9, in forward\n    F.x()'
     trace = f'  File "/home/me/model.py", line {line}, in forward\n    {name} = f({target})\n  {library}\n'
     return SimpleNamespace(op="call_function", name=name, target=target, stack_trace=trace)
-
-
-def graph(*nodes: tuple[str, str, int]) -> dict[str, Any]:
-    return module._graph(SimpleNamespace(nodes=[node(*one) for one in nodes]), {})
-
-
-FIRST = graph(("h", "matmul", 3), ("relu", "relu", 4), ("h_1", "mul", 4), ("unused", "mul", 9))
-SECOND = graph(("linear", "linear", 2), ("x", "iadd", 3), ("y", "mul", 4), ("z", "softmax", 5))
-
-
-def test_comments_name_the_nodes_of_a_kernel() -> None:
-    assert fused_rows(TRITON, {1: FIRST}, OPERATORS) == [
-        ("triton_poi_fused_mul_relu_0", "relu, mul", False, "/home/me/model.py", 4, text, True)
-        for text in ("h_1 = f(mul)", "relu = f(relu)")
-    ]
-
-
-def test_names_tell_the_operators_of_kernels_in_c() -> None:
-    rows = fused_rows(CPP.format(kind="forward"), {1: FIRST, 2: SECOND}, OPERATORS)
-    assert [(row[0], row[1], row[4], row[6]) for row in rows] == [
-        ("cpp_fused_add_mul_0", "add, mul", 3, True),
-        ("cpp_fused_add_mul_0", "add, mul", 4, False),
-        ("cpp_fused__softmax_mul_1", "_softmax, mul", 4, False),
-        ("cpp_fused__softmax_mul_1", "_softmax, mul", 5, True),
-    ]
-
-
-def test_no_line_is_told_of_a_backward_or_of_a_graph_that_is_not_there() -> None:
-    for kind, graphs in (("backward", {2: SECOND}), ("forward", {1: FIRST})):
-        rows = fused_rows(CPP.format(kind=kind), graphs, OPERATORS)
-        assert [row[3:] for row in rows] == [("", 0, "", False)] * 2
-        assert [row[2] for row in rows] == [kind == "backward"] * 2
-
-
-def test_of_two_graphs_with_these_nodes_that_of_the_same_number_is_taken() -> None:
-    text = CPP.format(kind="forward")
-    rows = fused_rows(text, {2: SECOND, 7: {**SECOND, "x": FIRST["h"]}}, OPERATORS)
-    assert [row[4] for row in rows] == [3, 4, 4, 5]
-    assert [row[4] for row in fused_rows(text, {6: SECOND, 7: SECOND}, OPERATORS)] == [0, 0]
 
 
 @pytest.fixture

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 import notebook_prof as nbp
-from notebook_prof.collectors.python.garbage_collections import GARBAGE, LEAST_NS, GarbageCollections
-from notebook_prof.trace import TraceBuilder
+from notebook_prof.collectors.python.garbage_collections import GARBAGE, GarbageCollections
 from notebook_prof.trace.report import ImportReport
 
 
@@ -66,26 +65,6 @@ def test_each_collection_is_noted_with_its_thread(reference: Reference) -> None:
     assert noted.tid[0] == threading.get_native_id()
     assert tid not in (None, threading.get_native_id())
     assert set(noted.tid.tolist()) <= {threading.get_native_id(), 0}, "a thread that has ended is not known"
-
-
-def test_long_ones_become_slices_of_their_thread() -> None:
-    noted = begun()
-    noted.stop()
-    noted.begin_ns = np.array([0, 1_000_000, 9_000_000])
-    noted.end_ns = noted.begin_ns + np.array([LEAST_NS, LEAST_NS - 1, 3_000_000])
-    noted.tid = np.array([7, 7, 8])
-    b = TraceBuilder()
-    tracks = [b.track("main", pid=1, tid=7), b.track("other", pid=1, tid=8)]
-    for track, tid in zip(tracks, (7, 8), strict=True):
-        noted.put(b, track, tid)
-    slices = b.seal().slices
-    assert slices[["name", "category", "track"]].values.tolist() == [
-        [GARBAGE, "python", tracks[0]],
-        [GARBAGE, "python", tracks[1]],
-    ]
-    assert slices["dur"].tolist() == [LEAST_NS, 3_000_000]
-    noted.put(cell := TraceBuilder(), cell.track("other", pid=1, tid=8), 8, (0, 9_000_000))
-    assert not len(cell.seal().slices), "it began behind the cell"
 
 
 def test_it_says_so_where_the_callback_was_taken_away() -> None:

@@ -7,8 +7,6 @@ import pstats
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,7 +15,6 @@ import pytest
 import notebook_prof as nbp
 from notebook_prof.analysis.source.lines import lines
 from notebook_prof.collectors import heap
-from notebook_prof.collectors.heap import blocks_table
 from notebook_prof.collectors.options import CollectorOptions
 from notebook_prof.errors import OptionError
 from notebook_prof.profiles.profile import Profile
@@ -178,17 +175,3 @@ def test_a_profiler_that_the_code_leaves_at_work_stays() -> None:
     finally:
         sys.setprofile(None)
     assert "_doubled" in seen
-
-
-def test_blocks_without_a_python_stack_have_no_line() -> None:
-    def blocks(size: int, *stack: tuple[str, str, int]) -> Any:
-        return SimpleNamespace(stack_trace=lambda: stack, size=size, n_allocations=1)
-
-    stack = ("ones", "/venv/lib/python3.12/site-packages/numpy/n.py", 3), ("f", "train.py", 7)
-    imported = blocks(10, ("<module>", "m.py", 1), ("f", "<frozen importlib._bootstrap>", 2))
-    table = blocks_table([blocks(60, *stack), imported, blocks(30)], [blocks(5, *stack)], {})
-    rows = table.set_index("allocated_by")
-    assert rows.loc["ones (n.py)", ["line", "bytes", "kept_bytes"]].tolist() == ["train.py:7", 60, 5]
-    assert rows.loc["", ["line", "bytes", "count"]].tolist() == ["", 30, 1]
-    assert rows.loc["import", "bytes"] == 10
-    assert table["bytes"].sum() == 100

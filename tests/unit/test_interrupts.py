@@ -22,7 +22,6 @@ from notebook_prof.trace.builder import TraceBuilder
 from ..draws import share_of_today
 from ..new_process import run_python
 from ..noting import Noting
-from ..recorded import in_threads
 
 PACKAGE = str(Path(nbp.__file__).parent)
 Line = tuple[str, int]
@@ -123,17 +122,6 @@ def test_a_handler_of_the_users_is_called_once() -> None:
         assert delayed.count == 0
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def test_other_threads_are_left_alone() -> None:
-    def work() -> None:
-        with DelayedInterrupt() as delayed:
-            results.append(delayed.count)
-        results.append(signal.getsignal(signal.SIGINT) is signal.default_int_handler)
-
-    results: list[object] = []
-    in_threads(work)
-    assert results == [0, True]
 
 
 def recorded(switch: Switch) -> Any:

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from notebook_prof.labels import family, merged_label, merged_name, short_names, track_label, variants
 from notebook_prof.labels.kernels import kernel_label
-from notebook_prof.service.palette import NAMES, name_colours, name_styles
+from notebook_prof.service.palette import NAMES, name_colours
 from notebook_prof.service.store import ViewStore
-from notebook_prof.trace import Trace, TraceBuilder
+from notebook_prof.trace import Trace
 
 from ..new_process import run_python
 
@@ -109,21 +109,6 @@ def test_a_family_keeps_its_colour_in_every_process() -> None:
     )
     assert run_python(script).stdout.strip() == str(here)
     assert here[-1] == len(NAMES) - 1
-
-
-def test_the_heaviest_families_differ_in_colour() -> None:
-    """A family keeps the colour of its hash unless another heavy one has it."""
-    heavy = [f"aten::op{k}" for k in range(12)]
-    light = [f"aten::light{k}" for k in range(40)]
-    b = TraceBuilder()
-    ts = np.arange(52) * 1000
-    b.slices(ts=ts, dur=[900] * 12 + [1] * 40, name=heavy + light, category="operator", track=b.track("main"))
-    styles = name_styles(b.seal())
-    colours = [styles.colour(name) for name in heavy]
-    assert len(set(colours)) == 12
-    hashed = [NAMES[code] for code in name_colours([family(n) for n in heavy], np.zeros(12, bool)).tolist()]
-    assert len(set(hashed)) < 12, "the hashes do not collide, so this asks nothing"
-    assert sum(c == h for c, h in zip(colours, hashed, strict=True)) == len(set(hashed))
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,8 @@ import pytest
 
 from notebook_prof.selection import Selection
 from notebook_prof.service.answers import legend, timeline_picture
-from notebook_prof.service.palette import CATEGORIES, NAMES, NEUTRAL, PHASES, UNKNOWN
+from notebook_prof.service.palette import CATEGORIES, NAMES, PHASES, UNKNOWN
 from notebook_prof.service.store import TINTS, ViewStore
-from notebook_prof.testing import draw
 
 from ..browser.drawn import drawn_trace
 
@@ -44,11 +43,3 @@ def test_shares_are_of_the_own_time_of_all_slices() -> None:
     expected = expected.reindex([*expected.index.drop(missing), *missing])
     assert [text for text, _, _ in content["items"]] == expected.index.tolist()
     np.testing.assert_allclose([share for _, _, share in content["items"]], expected)
-
-
-def test_names_are_told_by_family_and_ranges_as_one() -> None:
-    trace = draw("main: [ProfilerStep#1         ]\nmain: [aten::add][aten::add_][aten::mm]")
-    content = legend(ViewStore(trace), STATE, {"tint": "name"}).content
-    items = {text: colour for text, colour, _ in content["items"]}
-    assert set(items) == {"add", "mm", "annotations"}
-    assert items["annotations"] == NEUTRAL

@@ -378,15 +378,3 @@ def test_lines_of_the_users_files_and_of_earlier_cells_are_exact_each_time(tmp_p
         assert str(rows.loc[(module, 4), "text"]).startswith("time.sleep")
         source = open_profile(file).lines.source(module)
         assert source["count"].dropna().astype(int).tolist()[:1] == [12]
-
-
-MANY = "fs = []\n" + "".join(f"@fs.append\ndef f{i}(n):\n    burn(.001)\n    return n\n" for i in range(40))
-MANY += "for k in range(4000):\n    for f in fs:\n        f(k)\n"
-
-
-@needs_monitoring
-def test_many_functions_that_are_never_hot_alone_go_off_together(cell_of: type[Cell]) -> None:
-    """Each of 40 functions runs every 40 µs, so that none is quicker than a line every 12 µs."""
-    cell = cell_of(MANY)
-    cell.run()
-    assert sum(map(len, cell.monitor.threads.values())) // 4 < 40 * 1500

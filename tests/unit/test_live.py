@@ -71,20 +71,6 @@ def test_it_tells_steps_phases_rate_and_the_end() -> None:
     assert message["phases"]["optimizer"] == pytest.approx(0.1, abs=0.01)
 
 
-def test_it_tells_how_well_the_median_is_known() -> None:
-    session = Recording(WholeRun(), until=0.02)
-    state = state_of(session)
-    session.step(3)
-    assert state.at(session.ns)["until"] == [0.02, None]
-    for number in range(60):
-        session.ns += (number * 7 % 5) * 10_000  # steps are not alike to the nanosecond
-        session.step(1)
-    message = state.at(session.ns)
-    assert (message["state"], message["reason"]) == ("after", "known")
-    assert message["until"][1] <= 0.02
-    assert message["recorded"] < message["steps"] == 63
-
-
 def test_a_window_is_waited_for_and_told_when_it_is_over() -> None:
     session = Recording(step_range((3, 6)))
     state = state_of(session)

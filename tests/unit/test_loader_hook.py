@@ -166,13 +166,6 @@ def test_other_start_methods(method: str) -> None:
 
 
 @forks
-def test_batches_out_of_order_are_all_there() -> None:
-    make = lambda: DataLoader(datasets.Numbers(), 5, num_workers=2, in_order=False)  # noqa: E731
-    firsts = sorted(int(batch[0][0]) for batch in watched(make)[0])
-    assert firsts == [0, 5, 10, 15, 20]
-
-
-@forks
 def test_persistent_workers_take_themselves_apart() -> None:
     loader = DataLoader(datasets.Numbers(), 4, num_workers=2, persistent_workers=True)
     plain = batches(lambda: DataLoader(datasets.Numbers(), 4, num_workers=2), 3)
@@ -295,13 +288,6 @@ def test_transforms_are_timed_and_stay_the_users() -> None:
     assert one.totals[2][1] >= 4 * 500_000
 
 
-def test_short_items_are_timed_one_in_several() -> None:
-    _, watch = watched(lambda: DataLoader(datasets.Slotted(5000), 50))  # type: ignore[arg-type]
-    one = parse(watch.in_process[0])
-    assert one.header[rings.ITEMS_MADE] == 5000
-    assert 64 <= one.header[rings.ITEMS_TIMED] < 1000
-
-
 @forks
 def test_the_thread_that_pins_batches_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a machine without an accelerator the copy is a clone: torch's thread is the real one."""
@@ -355,26 +341,6 @@ def test_a_ring_that_is_full_keeps_the_last_records_and_all_totals() -> None:
     one = parse(ring.read())
     assert one.items["index"].tolist() == list(range(3, rings.ITEMS + 3))
     assert one.totals[0] == (rings.ITEMS + 3, 2 * (rings.ITEMS + 3))
-
-
-def test_what_was_counted_before_the_recording_is_left_out() -> None:
-    ring = rings.Ring()
-    for number in range(5):
-        ring.item(rings.ITEM, number, 10 * number, 10 * number + 3)
-    ring.end_batch(5, 5)
-    ring.batch(rings.DONE, 0, 0, 0, 1, 43, 0, 0)
-    before = ring.read()
-    kind = ring.first_kind("later", ["double"])
-    for number in range(5, 7):
-        ring.item(rings.ITEM, number, 10 * number, 10 * number + 4)
-        ring.item(kind, number, 10 * number, 10 * number + 1)
-    ring.end_batch(7, 7)
-    ring.batch(rings.DONE, 0, 1, 50, 51, 64, 0, 0)
-    one = parse(ring.read(), before).since(45)
-    assert one.totals == [(2, 8), (2, 2)]
-    assert [one.header[i] for i in (rings.BATCH_COUNT, rings.ITEMS_MADE, rings.ITEMS_TIMED)] == [1, 2, 2]
-    assert one.items["index"].tolist() == [5, 5, 6, 6]
-    assert one.batches["seq"].tolist() == [1]
 
 
 @pytest.mark.parametrize("workers", [0, 1])

@@ -11,7 +11,7 @@ import pytest
 import notebook_prof as nbp
 from notebook_prof.collectors.torch import collector, no_kernels
 from notebook_prof.collectors.torch.no_kernels import Cupti, ask_cupti, tell, why_no_gpu
-from notebook_prof.collectors.torch.session import PublicSession, device_kind, unrecorded_kinds
+from notebook_prof.collectors.torch.session import device_kind, unrecorded_kinds
 from notebook_prof.trace.report import ImportReport
 
 from ..pretend_cupti import Driver
@@ -56,15 +56,6 @@ def test_a_kind_without_a_recorder_is_told(monkeypatch: pytest.MonkeyPatch) -> N
         real.ones(3)
     issue = p.trace.report["device-not-recorded"]
     assert (issue.severity, "cuda" in issue.example, "CUPTI" in issue.advice) == ("loss", True, True)
-
-
-def test_the_public_profiler_is_asked_for_the_same() -> None:
-    torch, calls = played("CPU XPU"), []
-    torch.profiler.profile = lambda **options: calls.append(options)
-    torch.profiler.ProfilerActivity = SimpleNamespace(CPU="cpu")
-    PublicSession(torch, SimpleNamespace(shapes=None, memory=False, stack=False))  # type: ignore[arg-type]
-    first, second = calls[0]["activities"]
-    assert (first, second.name) == ("cpu", "XPU")
 
 
 @pytest.mark.parametrize(

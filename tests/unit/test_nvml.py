@@ -200,7 +200,6 @@ def test_a_failing_driver_becomes_an_issue(driver: Driver, monkeypatch: pytest.M
     collector = NvmlCollector()
     recorded(collector)
     assert "AttributeError" in collector.report["gpu-counters-failed"].example
-    assert threading.active_count() >= 1
 
 
 def test_throttling_and_other_processes(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:

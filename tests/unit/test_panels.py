@@ -157,22 +157,6 @@ def test_the_evidence_of_advice_is_what_its_card_selects(trace: Trace) -> None:
             assert profile.selection.focus == int(rows[0])
 
 
-def test_memory_that_grew_without_an_allocator_leads_to_the_heap() -> None:
-    def notes(grown: int, source: str = "recording") -> list[str]:
-        builder = TraceBuilder(metadata={"source": source})
-        track = builder.track("process RSS", "counter", pid=1, unit="bytes")
-        builder.counter(track, [0, 12, 30], [2**28, 2**28 + grown, 2**28])
-        builder.slices(ts=0, dur=30, name="work", category="python", track=builder.track("main", pid=1))
-        return [
-            part["text"] for part in _ask(builder.seal(), "memory").content["parts"] if part["kind"] == "note"
-        ]
-
-    assert notes(2**28) == [
-        "Resident memory grew by 256 MiB. %%profile --heap shows which lines allocate memory."
-    ]
-    assert notes(2**20) == notes(2**28, "file") == []
-
-
 def test_units_come_from_names_and_missing_numbers_are_reported() -> None:
     frame = pd.DataFrame(
         {

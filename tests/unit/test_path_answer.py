@@ -19,7 +19,6 @@ from notebook_prof.service.executor import QueryService
 from notebook_prof.testing import draw
 from notebook_prof.trace import Trace
 from notebook_prof.units import format_ns, format_share
-from notebook_prof.views.report import report_columns
 
 from ..asking import asked
 
@@ -74,17 +73,6 @@ def test_what_a_step_waited_for() -> None:
 def test_why_draws_the_path_of_its_segment() -> None:
     content, segments = ask(LAUNCHED, t="why", id=1)
     assert [segments["start"][0], segments["end"][-1]] == content["window"]
-
-
-def test_a_report_keeps_the_longest_segments(monkeypatch: pytest.MonkeyPatch) -> None:
-    store = QueryService(LAUNCHED, Selection()).store
-    kept, told = report_columns._path(store), ask(LAUNCHED)[0]
-    assert kept["content"] == {name: told[name] for name in ("found", "text", "call")}
-    monkeypatch.setattr(report_columns, "_MOST_SEGMENTS", 2)
-    monkeypatch.setattr(report_columns, "deflated", lambda column: column.tolist())
-    assert report_columns._path(store)["columns"]["start"] == [0, 4]
-    monkeypatch.setattr(report_columns, "_MOST_WITH_PATH", 1)
-    assert "p.critical_path()" in report_columns._path(store)["content"]["text"]
 
 
 @pytest.fixture(scope="module")

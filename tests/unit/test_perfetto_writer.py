@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import sys
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from notebook_prof.readers.codec.protobuf import fields
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.trace.taxonomy import MODULE_PREFIX
 from notebook_prof.writers import write_perfetto
-from notebook_prof.writers.perfetto.tracks import lanes
 from notebook_prof.writers.rows import KIND
 from tests import strategies
 from tests.unit.test_chrome_writer import START, check_opened, trace  # noqa: F401
@@ -129,28 +127,6 @@ def test_tracks_have_names_parents_and_order(trace: Trace, tmp_path: Path) -> No
     assert tracks[by_name["GPU 0 stream 7"][5]] is by_name["GPU 0"]
     assert by_name["GPU 0"][11] == 3
     assert [track[12] for track in tracks.values() if 12 in track] == [1, 2, 3, 1]
-
-
-def test_slices_that_cross_lie_on_lanes(tmp_path: Path) -> None:
-    b = TraceBuilder()
-    b.slices(ts=[0, 5, 6], dur=[9, 9, 2], name=["a", "b", "c"], track=b.track("main", pid=1, tid=1))
-    sealed = b.seal()
-    raw = written(sealed, tmp_path / "t.pftrace")
-    assert any(message(p[60]).get(2) == b"main (2)" for p in packets(raw) if 60 in p)
-
-
-def test_a_staircase_needs_few_lanes() -> None:
-    ts = np.arange(10_000) * 2
-    assert lanes(np.zeros(10_000, np.int64), ts, np.full(10_000, 3)).max() < 8
-
-
-def test_many_rows_are_written_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules[write_perfetto.__module__], "_CHUNK", 100)
-    b, ts = TraceBuilder(), np.arange(250) * 10
-    main = b.track("main", pid=1, tid=1)
-    b.slices(ts=ts + START, dur=np.full(250, 7), name="mm", track=main, correlation=np.arange(250))
-    write_perfetto(b.seal(), tmp_path / "m.pftrace")
-    assert read_trace(tmp_path / "m.pftrace").slices["ts"].tolist() == ts.tolist()
 
 
 def test_googles_messages_say_the_same(data: Path, tmp_path: Path) -> None:

@@ -190,12 +190,6 @@ def test_a_child_that_starts_a_program_by_vfork_is_not_its_parent_again(proc: Pr
     assert child_memory(watched(proc, vfork, None), process_facts()).empty
 
 
-def test_children_that_no_look_saw_have_the_time_at_which_they_were_waited_for(proc: Proc) -> None:
-    records = np.append(watched(proc, None, None, None), reaped((0, 7), (100, 207)))
-    table = cpu_table(records, process_facts())
-    assert of(table, polling.ENDED) == [[0, 0, 0], [100, 200, 0], [300, 200, 0]]
-
-
 def test_a_child_that_ended_between_its_reading_and_the_sum_counts_once(proc: Proc) -> None:
     fork, end = partial(proc.child, MAIN + 1, 30, 400, 3), partial(proc.thread, MAIN, MAIN, 1000, 10)
     records = watched(proc, fork, end)

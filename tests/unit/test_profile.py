@@ -81,14 +81,6 @@ def test_the_verdict_selects_what_it_speaks_of(profile):
     assert 0 < len(profile.selected) < len(profile.trace.slices)
 
 
-def test_nothing_recorded_says_so_and_why():
-    b = TraceBuilder()
-    b.report.add("collector-failed", "error", example="torch: no", advice="look")
-    assert repr(Profile(b.seal())) == (
-        "Nothing was recorded: the trace has no slices.\n✗ collector-failed: torch: no — look"
-    )
-
-
 def test_summary_is_a_table(profile):
     text = profile.summary(by="name", rows=2)
     assert repr(text) == text
@@ -144,16 +136,3 @@ def test_single_views_follow_the_selection(profile):
     faded = dict(zip(*(plot.renderers[0].data_source.data[c] for c in ("name", "alpha")), strict=True))
     assert faded["mm"] == 1
     assert faded["net"] < 1
-
-
-def test_memory_view_keeps_its_peak_however_long_the_curve():
-    b = TraceBuilder()
-    n = 50_000
-    level = np.arange(n) % 1000
-    level[33_333] = 10**6
-    b.allocations(ts=np.arange(n), addr=1, bytes=1, device=0, allocated=level, reserved=2 * 10**6)
-    plot = Profile(b.seal()).plot.memory()
-    heights = [np.max(r.data_source.data["y"]) for r in plot.renderers]
-    assert max(heights[:1]) == 10**6
-    assert plot.title.text == "peak 977 KiB on device 0"
-    assert max(len(r.data_source.data["x"]) for r in plot.renderers) <= 4000

@@ -148,14 +148,6 @@ def test_of_python_3_10_py_spy_gives_no_numbers_of_threads(pid: int, root: str) 
     assert (thread.tid, thread.name) == (number, "MainThread")
 
 
-def test_a_thread_that_py_spy_reported_right_keeps_its_time() -> None:
-    """Also where another, too short for a look, had the identifier just before it."""
-    rows = [(0, 42), (31, 44), (40, 43), (70, 43)]
-    new = observed_thread(1, 43, "new", 50, 60)
-    expected = [("old 42", 42, 0, 31), ("old 44", 44, 31, 40), ("new", 43, 40, 100)]
-    assert threads_of(rows, [new], [10, 20, 30, 50, 60, 80]) == expected
-
-
 def test_a_thread_of_ours_with_anothers_identifier_is_left_out() -> None:
     ours = observed_thread(1, 43, "notebook_prof tabs", 50, 60)
     assert threads_of([(0, 42), (45, 42), (55, 42)], [ours], [10, 50, 60]) == [("old 42", 42, 0, 45)]
@@ -335,15 +327,6 @@ def test_python_that_an_operator_calls_lies_within_it() -> None:
     assert own["dot (numpy.py)"] == [(100, 190), (190, 200)]
     depth = {(name, ts): depth for name, ts, _, depth in rows}
     assert depth["sort (numpy.py)", 35] == depth["dot (numpy.py)", 100] == depth["MyBackward", 35] + 1
-
-
-def test_a_change_near_the_edge_of_an_operator_was_outside() -> None:
-    timed, stacks = (
-        TimedStacks(np.array([0, 45, 180, 230]), np.array([0, 1, 0])),
-        stacks_of_frames([SORT], [DOT]),
-    )
-    trace = put_together(timed, stacks, Exact(others=OPERATOR), ("MyBackward", 35, 155, "operator"))
-    assert {row[0]: row[1:3] for row in rows_of(trace)}["dot (numpy.py)"] == (34, 190)
 
 
 @pytest.mark.parametrize(("bounds", "edge"), [([0, 53, 80], 60), ([0, 45, 58, 80], 49)])
@@ -544,13 +527,6 @@ def beside(ended: Any, report: ImportReport) -> PySpy:
     return engine
 
 
-def test_a_py_spy_that_ends_after_its_recording_is_not_taken_over() -> None:
-    engine = beside(Ended(), ImportReport())
-    engine.stop()
-    engine._look()
-    assert not engine._handed_over_ns
-
-
 def test_where_stacks_are_deep_py_spy_leaves_to_a_thread() -> None:
     """It would write each of their frames that comes or goes."""
     left, report = Ended(), ImportReport()
@@ -560,13 +536,6 @@ def test_where_stacks_are_deep_py_spy_leaves_to_a_thread() -> None:
     assert left.interrupted
     assert engine._handed_over_ns
     assert "py-spy-left-early" in report
-
-
-def test_stacks_without_a_frame_stay_as_they_are() -> None:
-    """A clock that is set back between two looks leaves them."""
-    empty = PackedStacks(np.empty(0, np.int64), np.zeros(2, np.int64), [])
-    assert trim(empty).lengths.tolist() == [0, 0]
-    assert trim(empty, [LINE_3]).lengths.tolist() == [0, 0]
 
 
 @pytest.mark.parametrize(

@@ -77,19 +77,6 @@ def test_a_recording_begins_when_its_collectors_have_started() -> None:
     assert (counters["ts"].iloc[0], counters["value"].tolist()) == (0, [2, 3])
 
 
-@pytest.mark.parametrize("step_by", ["auto", "optimizer"])
-def test_marks_come_before_the_optimizer(step_by: str) -> None:
-    torch = pytest.importorskip("torch")
-    weight = torch.nn.Parameter(torch.zeros(2))
-    optimizer = torch.optim.SGD([weight], lr=0.1)
-    with nbp.profile("system", steps=(1, 4), step_by=step_by) as p:
-        for _ in nbp.steps(range(5)):
-            weight.sum().backward()
-            optimizer.step()
-    assert steps_of(p) == [1, 2, 3]
-    assert p.trace.metadata["steps_source"] == ("mark" if step_by == "auto" else "hook")
-
-
 def test_collectors_warm_start_and_stop_once() -> None:
     collector = Noting()
     with nbp.profile(collector, steps=(2, 4)) as p:
@@ -332,12 +319,3 @@ def test_a_forked_child_ends_nothing_of_the_parents_recording() -> None:
     done = run_python(FORKS)
     assert done.stdout == "7 []\nTrue\nhandler of the end\n"
     assert [line for line in done.stderr.splitlines() if not line.startswith("Memray WARNING")] == []
-
-
-def test_a_recording_without_calls_says_so_and_is_no_failure() -> None:
-    with nbp.profile("system") as p:
-        pass
-    assert p.verdict.sentence == "Nothing to report: no call was recorded."
-    with nbp.profile("system", steps=(2, 4)) as p:
-        pass
-    assert p.verdict.sentence == "Nothing to report: the requested steps did not run."

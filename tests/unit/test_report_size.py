@@ -19,7 +19,7 @@ from notebook_prof.testing import draw
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.views.report import report
 from notebook_prof.views.report.report import header, provenance
-from notebook_prof.views.report.report_columns import FilePart, extremes, longest_slices
+from notebook_prof.views.report.report_columns import FilePart, longest_slices
 from tests.strategies import traces
 
 MIB = 1_000_000
@@ -97,15 +97,6 @@ def test_memory_is_thinned_before_slices_go(trace: Trace, monkeypatch: pytest.Mo
     assert "lowest and the highest" in notice
 
 
-def test_extremes_keep_the_peak() -> None:
-    values = np.random.default_rng(1).integers(0, 10**6, 12_345)
-    rows = extremes(values, 900)
-    assert len(rows) <= 900 + 14
-    assert values[rows].max() == values.max()
-    assert values[rows].min() == values.min()
-    assert rows[-1] == len(values) - 1
-
-
 Rows = npt.NDArray[np.int64]
 
 
@@ -148,15 +139,6 @@ def test_slices_and_cells_are_as_busy_as_the_recording(trace: Trace, most: int) 
     assert edges[-1] >= (store.columns.ts + store.columns.dur).max()
 
 
-def test_nothing_is_summed_up_where_the_longest_and_what_is_around_them_are_all() -> None:
-    """A slice that outlasts the one around it brings that with it."""
-    builder = TraceBuilder()
-    builder.slices(ts=[0, 1], dur=[10, 20], name=["outer", "inner"], track=builder.track("main"))
-    store = ViewStore(builder.seal())
-    assert store.columns.n == 2
-    assert FilePart.of(store, 1) is None
-
-
 def _assert_longest(store: ViewStore, keep: npt.NDArray[np.bool_]) -> None:
     """The longest of every track are kept, and whatever is around a slice that is."""
     c, around = store.columns, store.columns.parent[keep]
@@ -180,11 +162,6 @@ def test_of_a_file(data: Path, tmp_path: Path) -> None:
     small.export.html(tmp_path / "report.html")
     assert "small.json" in header(small.trace)
     assert header(small.trace) in (tmp_path / "report.html").read_text(encoding="utf-8")
-
-
-def test_versions_are_written_as_their_makers_write_them() -> None:
-    kineto = {"cuda_runtime_version": 12040, "hip_runtime_version": 70051831}
-    assert provenance(TraceBuilder(metadata={"kineto": kineto}).seal())["versions"] == "CUDA 12.4, HIP 7.0"
 
 
 def test_nothing_is_made_up() -> None:

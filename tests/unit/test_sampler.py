@@ -22,7 +22,6 @@ from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.trace.clocks import Clock
 
 from ..new_process import run_python
-from ..recorded import in_threads
 from ..recorded import recorded as recorded_by
 
 
@@ -56,12 +55,6 @@ def until(condition: Callable[[], bool], seconds: float = 60) -> None:
     while not condition():
         assert time.monotonic() < end, "nothing happened for a minute"
         nap(0.005)
-
-
-def test_a_recording_may_begin_in_another_thread() -> None:
-    traces: list[Trace] = []
-    in_threads(lambda: traces.append(recorded(lambda: nap(0.2))))
-    assert self_ms(traces[0]).filter(like="time.sleep(seconds)").sum() > 0
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no poll")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import warnings
 
 import pytest
@@ -84,10 +83,3 @@ def test_ways_to_write_steps(option: object, first: int, end: int | None) -> Non
 def test_impossible_steps(option: object, word: str) -> None:
     with pytest.raises(OptionError, match=word):
         step_range(option)  # type: ignore[arg-type]
-
-
-def test_quiet_steps_are_known_ahead() -> None:
-    for steps in (step_range((3, 6)), step_range((0, 2)), step_range("7:"), step_range((9, 10), warmup=4)):
-        for step in range(20):
-            busy = [later for later in range(step, 40) if steps(later) is not RecordingState.NONE]
-            assert steps.quiet_until(step) == (busy[0] if busy else math.inf)

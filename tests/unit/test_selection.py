@@ -38,11 +38,6 @@ def test_the_number_of_a_line_is_no_place() -> None:
         Selection().update(line=2)
 
 
-def test_a_dimension_that_the_table_lacks_does_not_restrict(slices):
-    assert rows(Selection(rank=7, track=3), slices) == [0, 1, 2, 3]
-    assert rows(Selection(window=(1, 2)), pd.DataFrame({"step": [1, 2]})) == [0, 1]
-
-
 def test_a_viewer_is_not_filtered_by_what_it_set(slices):
     selection = Selection()
     selection.update("timeline", window=(5, 25))
@@ -157,14 +152,6 @@ def test_watchers_are_called_outside_the_lock():
     assert done.is_set()
 
 
-def test_focus_filters_nothing(slices):
-    selection = Selection()
-    selection.focus = np.int64(2)
-    assert selection.focus == 2
-    assert rows(selection, slices) == [0, 1, 2, 3]
-    assert selection.clauses == {}
-
-
 def test_pinned_tracks_keep_their_order_filter_nothing_and_survive_clearing(slices):
     selection, changes = Selection(step=3), []
     selection.watch(lambda s, patch, source: changes.append((patch, source)))
@@ -185,14 +172,6 @@ def test_pinned_tracks_keep_their_order_filter_nothing_and_survive_clearing(slic
     assert changes[2][1] == "tracks"
     with pytest.raises(SelectionError, match="pinned takes whole numbers"):
         selection.pinned = "stream 7"
-
-
-def test_a_base_older_than_memory_is_taken_as_it_is():
-    selection = Selection()
-    for step in range(1000):
-        selection.step = step
-    assert selection.apply_patch({"step": None}, "page", base_revision=0)
-    assert selection.step is None
 
 
 @pytest.mark.parametrize("patch", [{"nmae": []}, {"focus": "x"}, {"pinned": ["x"]}, {"window": [3]}])

@@ -8,15 +8,12 @@ import time
 import types
 from collections.abc import Callable
 
-import numpy as np
 import pytest
 
 import notebook_prof as nbp
 from notebook_prof.collectors import base
-from notebook_prof.readers.kineto import KinetoColumns
 from notebook_prof.session import engine, records
 from notebook_prof.session.records import SizeWatch
-from notebook_prof.trace.strings import Coded
 
 GENEROUS_S = 60.0
 
@@ -192,21 +189,3 @@ def test_a_large_recording_ends_and_says_so(halts: list[bool], monkeypatch: pyte
     assert "PyTorch's profiler had collected" in p.trace.report["ended-early"].example
     stopped_ns = p.trace.metadata["recorded_ns"]
     assert p.trace.span.dur < stopped_ns, "what the others saw while torch stopped is cut off"
-
-
-def test_parts_of_a_recording_are_joined() -> None:
-    def part(names: list[str], correlation: list[int]) -> KinetoColumns:
-        n = len(correlation)
-        zero = np.zeros(n, np.int64)
-        coded = Coded(np.arange(n) % len(names), names)
-        return KinetoColumns(
-            zero, zero, coded, coded, zero, zero, zero, zero, np.array(correlation), zero, zero,
-            shapes=coded if n == 2 else None, torch_thread={n: n},
-        )  # fmt: skip
-
-    whole = KinetoColumns.joined([part(["a", "b"], [0, -1]), part(["b", "c", "d"], [0, 1, -1])])
-    assert [whole.name.values[code] for code in whole.name.codes] == ["a", "b", "b", "c", "d"]
-    assert whole.correlation.tolist() == [0, -1, 1, 2, -1]
-    assert whole.shapes is not None
-    assert whole.shapes.codes.tolist() == [0, 1, -1, -1, -1]
-    assert whole.torch_thread == {2: 2, 3: 3}

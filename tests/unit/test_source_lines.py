@@ -11,12 +11,10 @@ import pytest
 
 from notebook_prof.profiles.profile import Profile
 from notebook_prof.readers.native import NativeReader
-from notebook_prof.selection import Selection
 from notebook_prof.service.answers.find import detail
 from notebook_prof.service.answers.table import table
 from notebook_prof.service.store import ViewStore
 from notebook_prof.trace import Trace, TraceBuilder
-from notebook_prof.views.figures import flame_figure
 
 
 def training() -> TraceBuilder:
@@ -70,14 +68,6 @@ def test_what_outlasts_a_line_ran_for_the_one_around_it() -> None:
     assert (lines["Net"], lines["in line"], lines["later"]) == (["cell:9"], ["cell:3"], ["cell:9"])
 
 
-def test_files_of_one_name_are_written_with_their_paths() -> None:
-    b = TraceBuilder()
-    stacks = [b.stack([("f", path, 3)]) for path in ("/a/utils.py", "/b/utils.py")]
-    where = {"track": b.track("main"), "stack": stacks}
-    b.slices(ts=[0, 10], dur=[9, 9], name="utils.py:3  x = 1", category="python", **where)
-    assert lines_by_name(b.seal())["utils.py:3  x = 1"] == ["/a/utils.py:3", "/b/utils.py:3"]
-
-
 def test_lines_are_saved(trace: Trace, tmp_path: Path) -> None:
     trace.save(tmp_path / "a.nbprof")
     pd.testing.assert_frame_equal(NativeReader().open(tmp_path / "a.nbprof").slices, trace.slices)
@@ -89,13 +79,6 @@ def test_chrome_events_tell_their_line(trace: Trace, tmp_path: Path) -> None:
     events = json.loads(file.read_text())["traceEvents"]
     lines = {event["name"]: event["args"].get("line") for event in events if event["ph"] == "X"}
     assert (lines["f"], lines["gBackward"], lines["idle"]) == ("cell:2", "cell:4", None)
-
-
-def test_the_selection_keeps_what_ran_for_a_line(trace: Trace) -> None:
-    selection = Selection(line="cell:4")
-    kept = trace.slices[selection.mask(trace.slices)]["name"].tolist()
-    assert sorted(kept) == ["cell:4  y.backward()", "fBackward", "gBackward", "k", "k"]
-    assert selection.to_state()["line"] == ["cell:4"]
 
 
 def test_tables_group_by_line_and_filter_by_it(trace: Trace) -> None:
@@ -153,22 +136,6 @@ def test_what_every_step_leaves_behind_has_a_line() -> None:
     b.allocations(ts=n * 10 + 2, addr=n + 1, track=main, **kept)
     table = Profile(b.seal()).memory.growth(by="line")
     assert table[["line", "bytes_per_step"]].values.tolist() == [["cell:3", 64]]
-
-
-def test_a_click_on_a_line_of_the_flame_selects_what_ran_for_it(trace: Trace) -> None:
-    drawn = flame_figure(trace, Selection(), order="line")
-    assert drawn is not None
-    assert sorted(drawn.figure.renderers[0].data_source.data["select"]) == sorted(
-        [
-            *(f'{{"line": ["cell:{line}"]}}' for line in (2, 3, 4)),
-            *(f'{{"name": ["{name}"]}}' for name in ("f", "g", "fBackward", "gBackward", "idle")),
-            "",
-        ]
-    )
-    narrowed = flame_figure(trace, Selection(line="cell:2"), order="line")
-    assert narrowed is not None
-    assert len(narrowed.figure.renderers[0].data_source.data["select"]) == 2
-    assert flame_figure(TraceBuilder().seal(), Selection(), order="line") is None
 
 
 def test_the_page_filters_by_line_and_tells_the_line_of_a_slice(trace: Trace) -> None:

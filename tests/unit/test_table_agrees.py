@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from notebook_prof.analysis import kernels, operators
-from notebook_prof.analysis.critical_path.resources import Resources
 from notebook_prof.analysis.scope import on_device
 from notebook_prof.errors import OptionError
 from notebook_prof.labels import merged_name
@@ -23,9 +21,7 @@ from notebook_prof.service.answers import table
 from notebook_prof.service.store import ViewStore
 from notebook_prof.testing import draw as drawn_lanes
 from notebook_prof.trace import Trace, TraceBuilder
-from notebook_prof.views.page_queries import PageQueries
 
-from ..asking import asked
 from ..browser.drawn import drawn_trace
 from ..browser.drawn_cell import drawn_cell
 
@@ -209,30 +205,3 @@ def test_calls_that_wait_are_those_of_python() -> None:
     assert operators(trace, waits=False).set_index("name")["share"].to_dict() == share.to_dict()
     with pytest.raises(OptionError, match="group by 'name'"):
         operators(trace, by="module", waits=True)
-
-
-@given(tangled_traces())
-def test_who_owns_each_instant_of_a_thread(trace: Trace) -> None:
-    """The critical path walks over the time that every slice has for itself."""
-    resources = Resources(trace)
-    for track, rows in resources.threads.items():
-        owned = resources.segments(track)
-        parts = np.diff(owned.at)
-        own = np.bincount(
-            owned.owner[:-1][owned.owner[:-1] >= 0], parts[owned.owner[:-1] >= 0], len(trace.slices)
-        )
-        assert own[rows].tolist() == trace.slices["self_ns"].to_numpy()[rows].tolist()
-
-
-def test_a_first_window_of_a_long_recording_is_made_beside(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Other queries are answered while the running sums for a brush are built."""
-    monkeypatch.setattr(sys.modules[table.__module__], "_MANY", 100)
-    queries = PageQueries(drawn_trace(gpu=True), Selection())
-    asked(queries, t="table")
-    assert queries.store.has_groups("name", ())
-    assert not queries.store.has_groups("name", (), windowed=True)
-    queries.selection.window = (0, 50_000_000)
-    while (answer := queries.answer({"t": "table"})[0]).get("pending"):
-        assert "failed" not in queries.answer({"t": "timeline", "a": 0, "b": 1e9, "px": 10, "rows": [0]})[0]
-    assert answer["rows"] > 0
-    assert queries.store.has_groups("name", (), windowed=True)

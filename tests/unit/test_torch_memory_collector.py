@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from notebook_prof.collectors.base import Availability, Recording
+from notebook_prof.collectors.base import Recording
 from notebook_prof.collectors.options import CollectorOptions
 from notebook_prof.collectors.registry import make
 from notebook_prof.collectors.torch.allocator_history import TorchMemoryCollector
@@ -111,17 +111,6 @@ def test_memory_is_recorded_once(card: Card, monkeypatch: pytest.MonkeyPatch) ->
     alone = {one.name: one for one in make(["torch"], CollectorOptions(memory=True))}
     assert alone["torch"]._options.memory is True  # type: ignore[attr-defined]
     assert "torch_memory" not in [one.name for one in make()]  # only when asked for
-
-
-@pytest.mark.parametrize(("build", "words"), [("", "built without CUDA"), ("12.8", "no NVIDIA")])
-def test_availability_loads_nothing(monkeypatch: pytest.MonkeyPatch, build: str, words: str) -> None:
-    monkeypatch.delitem(sys.modules, "torch", raising=False)
-    monkeypatch.setattr("notebook_prof.collectors.torch.allocator_history.installed", lambda name: True)
-    monkeypatch.setattr(home_routes, "_torch_build", lambda: build)
-    monkeypatch.setattr(home_routes, "_driver", lambda: Availability(False, "no NVIDIA driver"))
-    state = TorchMemoryCollector.availability()
-    assert (state.ok, words in state.reason) == (False, True)
-    assert "torch" not in sys.modules
 
 
 @pytest.mark.parametrize(("devices", "kept"), [((0,), {0}), ((1,), {1}), ((0, 1), {0, 1})])

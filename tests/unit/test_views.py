@@ -65,16 +65,6 @@ def test_meta_lists_tracks_in_drawing_order(protocol: PageQueries) -> None:
     assert content["groupings"] == ["name", "module", "category"]
 
 
-def test_equally_busy_threads_stand_by_name() -> None:
-    builder = TraceBuilder()
-    durations = {"worker 10": 110, "worker 2": 102, "worker 1": 101, "busy": 1000, "main": 1}
-    for name, dur in durations.items():
-        track = builder.track(name, pid=1, tid=1 if name == "main" else 1 + dur)
-        builder.slices(ts=[0], dur=[dur], name="work", track=track)
-    tracks = [track.name for track in ViewStore(builder.seal()).columns.tracks]
-    assert tracks == ["main", "busy", "worker 1", "worker 2", "worker 10"]
-
-
 def test_timeline_gives_every_slice_or_accounts_for_it(protocol: PageQueries) -> None:
     n = len(protocol.store.trace.slices)
     end = float(protocol.store.trace.span.end)
@@ -86,12 +76,6 @@ def test_timeline_gives_every_slice_or_accounts_for_it(protocol: PageQueries) ->
     assert len(data["busy"]) == content["bins"] * len(rows)
     assert ((data["busy"] > 0) == (data["count"] > 0)).all()
     assert data["count"].sum() >= n
-
-
-def test_timeline_keeps_to_the_rows_asked_for(protocol: PageQueries) -> None:
-    _, data = _ask(protocol, t="timeline", a=0, b=1e9, px=500, rows=[4, 0])
-    slots = dict(zip(protocol.store.columns.row[data["id"]].tolist(), data["slot"].tolist(), strict=True))
-    assert slots == {4: 0, 0: 1}
 
 
 def test_timeline_tells_which_slices_a_search_matches(protocol: PageQueries) -> None:
@@ -142,12 +126,6 @@ def test_selection_dims_filters_and_adds_up(protocol: PageQueries) -> None:
     assert data["sy"][-1] == 0, "everything that was allocated is freed"
 
 
-def test_a_selected_name_is_shown_though_it_is_far_down(protocol: PageQueries) -> None:
-    last = _ask(protocol, t="table")[0]["label"][-1]
-    protocol.selection.name = last
-    assert last in _ask(protocol, t="table", top=3)[0]["label"]
-
-
 def test_detail_tells_everything_and_links(protocol: PageQueries) -> None:
     src = int(protocol.store.trace.flows["src"].iloc[0])
     content, _ = _ask(protocol, t="detail", id=src)
@@ -156,13 +134,6 @@ def test_detail_tells_everything_and_links(protocol: PageQueries) -> None:
     assert content["links"][0]["direction"] == "to"
     assert content["phase"] == "forward"
     assert _ask(protocol, t="detail", id=10**9)[0]["found"] is False
-
-
-def test_find_walks_one_name_on_one_track(protocol: PageQueries) -> None:
-    c = protocol.store.columns
-    same = np.flatnonzero((c.name == c.names.index("aten::conv2d")) & (c.track == 0))
-    assert _ask(protocol, t="find", id=int(same[0]), by=1)[0]["id"] == same[1]
-    assert _ask(protocol, t="find", id=int(same[0]), by=-1)[0]["id"] is None
 
 
 def _luminance(colour: str) -> float:

@@ -2,35 +2,7 @@
 
 from __future__ import annotations
 
-import gc
-import sys
-from functools import partial
-
-import pytest
-
-from notebook_prof.collectors.python.thread_stacks import walk
-
 from ..new_process import run_python
-
-_IS_ON = iter(gc.isenabled, None).__next__
-"""A clock that tells whether the collector is on."""
-
-
-@pytest.mark.parametrize("on", [True, False])
-def test_the_collector_is_off_meanwhile_and_then_as_it_was(on: bool) -> None:
-    was_on = gc.isenabled()
-    (gc.enable if on else gc.disable)()
-    try:
-        meanwhile = walk(_IS_ON).ts
-        assert gc.isenabled() == on
-        with pytest.raises(ZeroDivisionError):
-            walk(partial(divmod, 1, 0))  # type: ignore[arg-type]
-        with pytest.raises(IndexError):
-            walk(iter([]).__next__)
-        assert gc.isenabled() == on
-    finally:
-        (gc.enable if was_on else gc.disable)()
-    assert meanwhile == (on and sys.version_info >= (3, 12))
 
 
 def test_a_thread_that_recurses_may_be_looked_at() -> None:

@@ -16,7 +16,6 @@ from notebook_prof.analysis.notebook.recorded import cell_runs
 from notebook_prof.cells import build as built
 from notebook_prof.cells import watch as watch_module
 from notebook_prof.cells.watch import NotebookWatch
-from notebook_prof.collectors.python import thread_stacks
 from notebook_prof.comparison.verdict import compare_cells
 from notebook_prof.errors import OptionError
 from notebook_prof.testing import FakeClock
@@ -382,25 +381,6 @@ def test_a_cell_of_three_hours_leaves_little(alone: Session, monkeypatch: pytest
     assert next(level) > 100_000, "readings"
     assert 8 * len(alone.watch.reader.data) < 20 << 20
     alone.watch.end(run)
-
-
-def test_old_samples_are_summed() -> None:
-    clock = FakeClock()
-    stacks = thread_stacks.ThreadStacks(clock.now_ns)
-    for _ in range(40):
-        stacks.look()
-        clock.advance(20 * MS)
-    before = stacks.ts
-    stacks.thin(20)
-    assert stacks.ts.tolist() == [*before[1:20:2].tolist(), *before[20:].tolist()]
-    assert all(len(one.when) == len(one.node) == 30 for one in stacks.all_threads)
-
-
-def test_a_session_without_cells_is_compared(session: Session) -> None:
-    empty = session.trace()
-    session.run("x = 1", [5])
-    assert compare_cells(empty, session.trace())["status"].tolist() == ["new"]
-    assert len(compare_cells(empty, empty)) == 0
 
 
 def test_two_sessions_are_compared_cell_by_cell(session: Session) -> None:

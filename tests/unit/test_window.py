@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 import itertools
-import sys
 import timeit
-from types import FrameType
 from typing import Any
 
 import pytest
@@ -136,14 +133,6 @@ def test_a_step_that_an_exception_ended_is_partial(source: TickSource, count: in
     assert (numbers(log.steps[0]), log.steps[0].partial, counted.step_count) == ([0, 1], {1}, 2)
 
 
-def test_nothing_ticks_after_the_end_and_closing_twice_is_closing_once() -> None:
-    counted, log = window(WholeRun())
-    counted.close()
-    counted.tick(TickSource.MARK)
-    counted.close()
-    assert (counted.step_count, log.calls) == (0, ["start", "stop"])
-
-
 def test_time_between_two_loops_belongs_to_no_step() -> None:
     counted, log = window(WholeRun())
     clock = counted._now
@@ -185,33 +174,3 @@ def test_a_loop_that_is_given_up_loses_its_steps_where_all_was_recorded() -> Non
     counted.give_up(good)
     counted.close()
     assert (numbers(log.steps[0]), counted.runs[0].given_up) == ([1, 2], True)
-
-
-def test_an_interrupt_leaves_no_part_of_a_step() -> None:
-    """At every line of it."""
-    functions = StepRecords.add, StepRecords.whole
-    lines = sum(len(inspect.getsource(one).splitlines()) for one in functions)
-    interrupted = 0
-    for line in range(lines):
-        records, passed = StepRecords(), [0]
-        records.add(10, 5, 0)
-
-        def trace(frame: FrameType, event: str, _: Any, passed: list[int] = passed, line: int = line) -> Any:
-            if event == "line" and frame.f_code.co_name in ("add", "whole"):
-                passed[0] += 1
-                if passed[0] == line + 1:
-                    raise KeyboardInterrupt
-            return trace
-
-        before = sys.gettrace()
-        sys.settrace(trace)
-        try:
-            records.add(20, 7, 1)
-        except KeyboardInterrupt:
-            interrupted += 1
-        finally:
-            sys.settrace(before)
-        records.whole()
-        rows = list(zip(records.ts, records.dur, records.loop, strict=True))
-        assert rows in ([(10, 5, 0)], [(10, 5, 0), (20, 7, 1)])
-    assert interrupted >= 4
