@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 
 from ...trace import Trace
 from ...trace.arrays import BoolArray, IntArray
+from ...trace.schema import Table
 from ..scope import Numbers, WindowLike, sharing
 from .dependences import Dependences
-from .path import DOUBTS, HOP_TABLE, SPANS, End, PathPieces, PathSpan, path_pieces, spans_of
+from .path import End, PathPieces, PathSpan, path_pieces, spans_of
 from .resources import EVENTS, FAR, WAITS, stacked
 from .walk import CLASSES, HOPS, WORK, Hops, class_codes, resource_names
+
+HOP_TABLE: Final = Table.of(
+    "critical_path_hops",
+    "step:Int32 at_ns:int64 why:category resource:str slice:Int64 name:str cause_resource:str "
+    "cause_slice:Int64 cause_name:str margin_ns:Int64 near_tie:bool",
+)
+SPANS: Final = Table.of(
+    "critical_path_spans",
+    "step:Int32 start_ns:int64 end_ns:int64 dur_ns:int64 end:str resource:str device_work_ns:int64 "
+    "host_ns:int64 hops:int64 decisions:int64 near_ties:int64 noise_ns:int64 behind_ns:int64",
+)
+DOUBTS: Final = Table.of(
+    "critical_path_doubts", "code:str count:int64 of:int64 path_ns:int64 share:float64 effect:str"
+)
 
 
 @sharing

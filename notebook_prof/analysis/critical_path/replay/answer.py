@@ -165,9 +165,12 @@ class WhatIf(Prediction):
 
     @functools.cached_property
     def _retimed(self) -> tuple[Trace, IntArray]:
+        """Slices, links and steps at their replayed times, and each slice's row in the recording."""
         if self._replay is None or self._trace is None:
             return Trace({table.name: table.empty() for table in TABLES}), np.empty(0, np.int64)
-        return retimed(self._trace, self._replay)
+        steps, main = self._trace.steps, np.full(len(self._trace.steps), self._replay.edges.graph.main)
+        begin, until = (self._replay.now(main, side) for side in bounds(steps))
+        return at_times(self._trace, *replayed_times(self._replay), begin, until)
 
     def __str__(self) -> str:
         return self.said("", " a step" if self._spans is not None and (self._spans.number >= 0).any() else "")
@@ -249,14 +252,6 @@ def _path(graph: Dependences, number: IntArray, spans: Bounds) -> pd.DataFrame:
 
 def _by_class(pieces: pd.DataFrame) -> pd.Series[int]:
     return pieces.groupby("class", observed=True)["dur_ns"].sum()
-
-
-def retimed(trace: Trace, replay: Replay) -> tuple[Trace, IntArray]:
-    """Return slices, links and steps at their replayed times, and each slice's row in the recording."""
-    steps = trace.steps
-    main = np.full(len(steps), replay.edges.graph.main)
-    begin, until = (replay.now(main, side) for side in bounds(steps))
-    return at_times(trace, *replayed_times(replay), begin, until)
 
 
 def replayed_times(replay: Replay) -> tuple[IntArray, IntArray]:

@@ -240,7 +240,7 @@ def _owners(graph: Dependences, threads: IntArray, waits: ThreadWaits) -> IntArr
     """Return the call of each wait or, without one, the slice that owns its begin; -1 if neither exists."""
     owner = waits.slice.copy()
     for number in np.unique(waits.thread[owner < 0]):
-        cut = graph.segments(int(threads[number]))
+        cut = graph.resources.segments(int(threads[number]))
         here = (waits.thread == number) & (owner < 0)
         owner[here] = cut.owner[np.searchsorted(cut.at, waits.begin[here], side="right") - 1]
     return owner
