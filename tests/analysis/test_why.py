@@ -55,8 +55,7 @@ def check_why(profile: Profile, why: Why, ts: int) -> None:
         assert shares[first[2]] == first[3] or by_class[first[3]] == by_class.max()
     said = set(NUMBER.findall(re.sub(r"`.*`", "", why.text)))
     assert said <= times, (said - times, why.text)
-    assert (why.line is None) == pieces["line"].isna().all()
-    assert (f"\nThe line with the largest part is {why.line}" in why.text) == (why.line is not None)
+    assert ("\nThe line with the largest part is " in why.text) == pieces["line"].notna().any()
     assert ("; " not in lines[0] and " was idle for " in lines[0]) == (why.kind == "wait" and why.slice < 0)
 
 
@@ -117,7 +116,6 @@ def test_an_idle_device_ends_at_a_line() -> None:
 
 def test_the_line_with_most_of_it_is_named_with_its_text() -> None:
     why = Profile(recorded()).why(500, "GPU 0 stream 7")
-    assert why.line == "cell:3"
     assert why.text.splitlines()[-1].startswith(
         "The line with the largest part is cell:3, `y = step(load(x))`: 770 ns, 91.7 %"
     )

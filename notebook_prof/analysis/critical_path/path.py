@@ -171,16 +171,15 @@ def critical_path(
     step : int or iterable of int, optional
         Take the paths of these steps. Default: all steps, or the whole recording if it has none.
     end : {"host", "device", "last"}
-        Where paths end: with the step on its thread, with the last device work it launched, or with the later
-        of both. With ``"host"``, a step that never waits for a lagging device has a path on the host alone;
-        see ``behind_ns`` of `critical_path_spans`. Steps without device work end on the host.
+        Where paths end: with the step on its thread, with the last device work it launched, if any, or with
+        the later of both. See ``behind_ns`` of `critical_path_spans`.
 
     Returns
     -------
     DataFrame
         Without `by`, one row per piece, by step, then time: ``step start_ns end_ns dur_ns class slice name
-        category track resource line phase module margin_ns``. The pieces of a step have neither gaps nor
-        overlaps, so ``dur_ns`` sums exactly to its length. `class` is one of
+        category track resource line phase module margin_ns``. ``dur_ns`` sums exactly to the length of each
+        step. `class` is one of
 
         - ``kernel copy communication``: work of a stream on the path; ``communication`` also of threads;
         - ``launch-latency``, ``event-latency``: from the end of the launch call, or of the awaited work, to
@@ -200,10 +199,9 @@ def critical_path(
     Notes
     -----
     One walk backwards from the end. On a thread, time is charged to the slice that owns it, back to the end
-    of the last wait. The wait is charged back to the end of its cause, where the walk continues. On a stream,
-    a run of work is charged back to the first piece whose start was bound by its launch or an event rather
-    than by the previous work, and the walk continues from that cause. The cause of a start is the latest
-    candidate, each with the least time it needs.
+    of the last wait, and the wait back to the end of its cause, where the walk continues. On a stream, work
+    is charged back to the first piece that waited for its launch or an event rather than for the previous
+    work. The cause of a start is the latest candidate, each with the least time it needs.
 
     Examples
     --------

@@ -96,14 +96,12 @@ class WhatIf(Prediction):
     gain : int or None
         ``before - after``; negative if the steps would take longer.
     lower, upper : int or None
-        The smallest and the largest gain, given what the recording leaves open: whether lags are as recorded
-        or as usual, whether calls wait only for what held them up or for everything they could wait for, and
-        whether communication shrinks or waits for other ranks. For another number of workers, the error of
-        the schedule sets the range.
+        The smallest and the largest gain, given what the recording leaves open: lags, what else calls could
+        wait for, and whether communication waits for other ranks; with `workers`, the schedule's error.
     replay_error : float
         Error of replaying the unchanged recording with the usual lag for each start and wait: the sum of
-        ``|usual_ns - before_ns|`` of `steps` over the sum of ``before_ns``. For another number of workers,
-        the error of torch's schedule if that is larger. NaN without a replay.
+        ``|usual_ns - before_ns|`` of `steps` over the sum of ``before_ns``; with `workers`, the error of
+        torch's schedule if that is larger. NaN without a replay.
     refused : bool
         Whether the answer is withheld because it cannot be trusted.
     reason : str
