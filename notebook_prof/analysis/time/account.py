@@ -44,18 +44,17 @@ def account(trace: Trace) -> pd.DataFrame:
     DataFrame
         One row per part, by first instant; empty if the trace has no length.
 
-        - ``part`` str: in words; ``kind`` str: ``steps`` (the steps of one loop), ``code`` (a statement
-          outside of steps), ``outside-window`` (steps outside the requested window: counted, not recorded),
-          ``profiler`` (our own start and stop), ``not-recorded``, or ``display`` (of the cell's result and
-          its figures, after its last statement). The parts of a notebook are its cells, and
-          ``not-recorded``, the time between them;
+        - ``part`` str: in words; ``kind`` str: ``steps`` (of one loop), ``code`` (a statement outside of
+          steps), ``outside-window`` (steps that were counted, not recorded), ``profiler`` (our own start and
+          stop), ``not-recorded``, or ``display`` (of the cell's result and its figures). The parts of a
+          notebook are its cells, and ``not-recorded``, the time between them;
         - ``line`` Int64 and ``text`` str: the statement or the head of the loop in the cell;
         - ``ts``, ``dur`` int64 ns: first instant, and total time of the part. Durations sum exactly to the
           length of the cell;
         - ``share`` float64: of that length; ``steps`` int64: steps that ended in it;
         - ``cpu_ns`` Int64: CPU time of the process and its children meanwhile; ``wait_ns`` Int64: time in
-          which the cell's thread neither ran nor waited for a core; both missing if CPU time was not
-          recorded during more than a tenth of the part; `wait_ns` also on macOS and Windows;
+          which the cell's thread neither ran nor waited for a core (not on macOS and Windows); both missing
+          if CPU time was not recorded during more than a tenth of the part;
         - ``device_ns`` int64: time with work on any device;
         - ``loop`` Int64: number of the loop of steps.
 

@@ -64,17 +64,15 @@ def phases(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> 
     The rule, on the thread that runs the steps:
 
     1. An instant belongs to the first of communication, data, optimizer, backward, forward, evaluation that
-    has an open slice on that thread; backward also counts on an autograd thread. So forward work repeated
-    inside backward (checkpointing) is backward, and gradient exchange inside backward is communication. A
-    slice of the optimizer around forward or backward evaluates a closure: only its content counts.
+    has an open slice on that thread; backward also counts on an autograd thread. A slice of the optimizer
+    around forward or backward evaluates a closure: only its content counts.
     2. A gap between two pieces of the same phase, with no other phase between them and inside the step,
        belongs to that phase: it is the Python in between. A gap over 0.2 ms does not if it is longer than
        both pieces next to it, or is mostly one Python function or statement.
     3. The rest belongs to communication while a collective runs on another thread of the process (the step
     waits for it, as at the end of a distributed backward).
-    4. Communication also covers the time in which a device that only communicates delays this thread,
-    whatever is open at the time: the thread waits for the device, or all its launches are queued behind a
-    collective.
+    4. Communication also covers the time in which a device that only communicates delays this thread: the
+    thread waits for the device, or all its launches are queued behind a collective.
     5. The rest is other.
 
     Examples

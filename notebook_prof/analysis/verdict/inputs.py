@@ -283,15 +283,9 @@ def _gather(trace: Trace, window: WindowLike) -> VerdictInputs:
     python = int(thread.self_ns[thread.among("category", ("python",))].sum())
     mostly_python = not own_operators.self_ns.sum() or python > int(own_operators.self_ns.sum())
     longest = thread if mostly_python else own_operators
-    names, code = np.unique(longest.codes("name"), return_inverse=True)
-    top = pd.DataFrame(
-        {
-            "name": texts(longest.slices["name"], names),
-            "count": np.bincount(code, minlength=len(names)),
-            "self_ns": np.bincount(code, longest.self_ns, minlength=len(names)).astype(np.int64),
-        }
-    )
-    top = top.sort_values("self_ns", ascending=False, kind="stable")
+    by_name = pd.Series(longest.self_ns).groupby(longest.codes("name")).agg(count="size", self_ns="sum")
+    top = by_name.sort_values("self_ns", ascending=False, kind="stable")
+    top.insert(0, "name", texts(longest.slices["name"], top.index.to_numpy()).array)
     number = spans["step"].tolist() if len(spans) else None
     return VerdictInputs(
         trace=trace,
