@@ -45,12 +45,8 @@ def flame(
     metric : {"self_ns", "device_ns", "count"}
         The meaning of `value`: self time on the host, durations of device work launched there, or the number
         of slices.
-    step : int or iterable of int, optional
-        Keep slices of these steps.
-    phase, category, line : str or iterable of str, optional
-        Keep slices of these; a line is written as ``cell:12``.
-    track : int or iterable of int, optional
-        Keep these threads.
+    step, phase, category, track, line, fold_libraries
+        As in `call_tree`.
     by_thread : bool
         Whether each thread is a root; otherwise equal stacks of all threads are merged.
     by_line : bool
@@ -59,8 +55,6 @@ def flame(
     order : {"left_heavy", "time"}
         ``left_heavy`` merges all equal stacks, the largest sibling on the left; ``time`` merges only
         neighbours in time, in the order in which they began. See `sandwich` for a single name.
-    fold_libraries : bool
-        Fold functions of libraries, and calls inside operators, as in `call_tree`.
 
     Returns
     -------

@@ -43,10 +43,8 @@ def phases(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> 
 
     Parameters
     ----------
-    window : (int, int), optional
-        Half-open, in ns; steps are cut at its edges, steps outside are left out.
-    step : int or iterable of int, optional
-        Keep these steps.
+    window, step
+        As in `steps`.
 
     Returns
     -------

@@ -109,10 +109,8 @@ def breakdown(
 
     Parameters
     ----------
-    window : (int, int), optional
-        Half-open, in ns; steps are cut at its edges.
-    step : int or iterable of int, optional
-        Keep these steps.
+    window, step
+        As in `steps`.
     by : {"step", "trace"}
         One row per step, or a single row from the first to the last work.
 
@@ -210,10 +208,8 @@ def step_breakdown(trace: Trace, *, window: WindowLike = None, step: Numbers = N
 
     Parameters
     ----------
-    window : (int, int), optional
-        Half-open, in ns; steps are cut at its edges.
-    step : int or iterable of int, optional
-        Keep these steps.
+    window, step
+        As in `steps`.
 
     Returns
     -------

@@ -26,10 +26,8 @@ def host_waits(trace: Trace, *, window: WindowLike = None, step: Numbers = None)
 
     Parameters
     ----------
-    window : (int, int), optional
-        Half-open, in ns; steps are cut at its edges.
-    step : int or iterable of int, optional
-        Keep these steps.
+    window, step
+        As in `steps`.
 
     Returns
     -------

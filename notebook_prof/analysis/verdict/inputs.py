@@ -199,9 +199,7 @@ class VerdictInputs:
     @cached_property
     def path(self) -> pd.DataFrame | None:
         """Critical path by class, to the end of the last step or later device work; None if not reliable."""
-        # Unreliable if device work is not linked to its launches (except work queued before the recording),
-        # calls that wait were not recorded, there are neither operators nor device work, most of the thread's
-        # time was not recorded, or there are more than two million slices.
+        # See `verdict`; work queued before the recording need not be linked to a launch.
         trace = self.trace
         if trace.metadata.get("source") not in _RUNTIME_CALLS or len(trace.slices) > _MOST_SLICES:
             return None

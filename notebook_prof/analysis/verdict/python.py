@@ -57,9 +57,6 @@ _WORKERS: Final = (
 
 def python_verdict(facts: VerdictInputs) -> Verdict:
     """Judge where the time of a Python thread goes; the `top` of `facts` must not be empty."""
-    # ``wait-bound`` if at least half of the time is waits for locks, sockets, processes or the clock;
-    # ``library-bound`` if the longest function belongs to a library; ``mixed`` if the longest entry is not
-    # Python; otherwise ``python-bound``.
     trace, thread = facts.trace, facts.thread
     words = thread.slices["name"].cat.categories
     sync = words[np.unique(thread.codes("name")[thread.among("category", ("sync",))])]

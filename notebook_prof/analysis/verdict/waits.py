@@ -69,8 +69,6 @@ _WAITS: Final = {"communication": ("communication", "is communication"), "data":
 
 def judge_waits(facts: VerdictInputs) -> tuple[Verdict | None, Sentence | None]:
     """Judge waits for data or communication of a quarter of the steps: a verdict, or words to add later."""
-    # It is a verdict if it bounds the steps: if there is device work, or no other phase of the steps takes
-    # longer.
     waiting = {name: facts.phase_ns.get(name, 0) for name in _WAITS}
     exposed = None
     if len(facts.device) and not len(facts.steps):  # communication of a device that no kernel hides
