@@ -27,6 +27,8 @@ from ..verdict.claims import Claim, Sentence, Source, cite, cite_share, say
 from ..verdict.inputs import VerdictInputs, gather
 
 MOST_ROWS: Final = 1000
+WORTH: Final = 0.05
+"""Lines, waits and pools below this share of the measured time are not reported."""
 RECORDED_NS: Final = 700
 """Cost of one thread slice in torch's profiler, measured by ``benchmarks/advice.py``."""
 

@@ -18,7 +18,7 @@ from ..device.kernels import kernels
 from ..distributed.communication import distributed
 from ..scope import ints
 from ..verdict.claims import Claim, Sentence, Source, cite, cite_bytes, cite_ns, cite_share, fill, say, short
-from .context import Advice, AdviceContext, evidence, named, names_of
+from .context import WORTH, Advice, AdviceContext, evidence, named, names_of
 
 _PLUMBING: Final = ("launch", "sync", "overhead")
 _SHOWN: Final = 3
@@ -257,10 +257,6 @@ def tensor_cores_unused(run: AdviceContext) -> Advice | None:
     )
 
 
-WAITS: Final = 0.05
-"""Waits below this share of the measured time are not reported."""
-
-
 def communication_exposed(run: AdviceContext) -> Advice | None:
     """Find collectives that run while nothing computes."""
     spent = run.facts.phase_ns.get("communication", 0)
@@ -273,7 +269,7 @@ def communication_exposed(run: AdviceContext) -> Advice | None:
         row, scope = on_devices.iloc[int(on_devices["exposed_ns"].to_numpy().argmax())], run.device
         spent = int(row["exposed_ns"])
         source = Source("distributed", "exposed_ns", {"device": int(row["device"])}, arguments)
-    if spent < WAITS * run.total_ns:
+    if spent < WORTH * run.total_ns:
         return None
     return Advice(
         "communication-exposed",

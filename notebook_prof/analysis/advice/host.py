@@ -17,7 +17,7 @@ from ..time.phases import phases
 from ..verdict.claims import Claim, Sentence, Source, cite, cite_ns, cite_share, fill, say, short
 from ..work.arguments import OPTIMIZER_STEP
 from .arrays import line_evidence
-from .context import Advice, AdviceContext, evidence, named
+from .context import WORTH, Advice, AdviceContext, evidence, named
 
 _IDLE: Final = 0.1
 _COSTLY: Final = 1.2
@@ -135,7 +135,6 @@ def _trial(run: AdviceContext) -> str:
     return f" p.replay({steps[0]!r}, 'fused') tries it." if len(steps) == 1 else ""
 
 
-WORTH: Final = 0.05
 PROCESS_NS: Final = 40_000_000
 """Time to fork a Python process, give it work and end it; see ``benchmarks/advice.py``."""
 _ALONE: Final = 1.25

@@ -18,10 +18,8 @@ from ..source.line_calls import module_of
 from ..source.lines import LINE, line_slices, line_times
 from ..verdict.claims import Sentence, Source, cite, cite_ns, fill, say
 from ..verdict.waits import bounding_loader
-from .context import Advice, AdviceContext, evidence
+from .context import WORTH, Advice, AdviceContext, evidence
 
-WAITS: Final = 0.05
-"""Waits below this share of the measured time are not reported."""
 CHEAP_NS: Final = 20_000
 """Cheaper items are not worth a process: sending one costs as much as making it."""
 BATCHED: Final = 0.75
@@ -209,7 +207,7 @@ def _in_own_lines(run: AdviceContext) -> int:
 
 def _waited_ns(run: AdviceContext) -> int | None:
     spent = run.facts.phase_ns.get("data", 0)
-    return spent if spent >= WAITS * run.total_ns else None
+    return spent if spent >= WORTH * run.total_ns else None
 
 
 def _in_process(run: AdviceContext) -> bool:

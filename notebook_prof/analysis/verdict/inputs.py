@@ -31,6 +31,8 @@ KERNELS: Final = ("kernel", "collective")
 _ENOUGH_STEPS: Final = 4
 _RUNTIME_CALLS: Final = ("kineto", "recording")
 """Sources that record all runtime calls, so that waits for a device do not look like host work."""
+LITTLE: Final = 0.1
+NEARLY_ALL: Final = 0.9
 MOST: Final = 0.5
 """Minimum share of a part that is most of a whole."""
 WAITING: Final = 0.25
