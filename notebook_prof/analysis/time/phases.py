@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ...trace import PHASES, Trace, add, subtract
-from ...trace.arrays import BoolArray, IntArray, sums_by_code
+from ...trace.arrays import BoolArray, IntArray, positions, sums_by_code
 from ...trace.intervals import Intervals, first_claims
 from ...trace.taxonomy import LOADER_FETCH, LOADER_PIN, LOADER_SEND, LOADER_START
 from ..grouping import covered
@@ -217,8 +217,7 @@ def _mostly_inside(python: Scope, before: IntArray, after: IntArray) -> BoolArra
 def _device_times(trace: Trace, window: WindowLike, steps: IntArray) -> IntArray:
     """Return the union of device work as an array with one row per step and one column per phase."""
     device = on_device(trace, window)
-    row_of = {number: row for row, number in enumerate(steps.tolist())}
-    row = pd.Series(device.ints("step")).map(row_of).fillna(-1).to_numpy(np.int64)
+    row = positions(steps, device.ints("step"))
     words = [word if word in PHASES else "other" for word in device.slices["phase"].cat.categories]
     column = np.array([PHASES.index(word) for word in (*words, "other")])[device.codes("phase")]
     inside = row >= 0
