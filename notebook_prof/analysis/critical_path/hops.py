@@ -56,8 +56,7 @@ def critical_path_hops(
           by the file, ``inferred-event``: by times and host calls; ``graph``: a node of the same graph;
           ``unrecorded``: no recorded cause, so the main thread is assumed.
 
-        ``near_tie`` bool: the next candidate was closer than twice the noise of starts, so it may be the
-        cause instead.
+        ``near_tie`` bool: the next candidate was closer than twice the noise of starts.
 
     Examples
     --------
@@ -124,10 +123,9 @@ def critical_path_spans(
         - ``end`` str: ``host`` or ``device``, ``resource`` str the thread or stream: where the path ends;
         - ``device_work_ns``, ``host_ns`` int64: time in device work, and the rest; they sum to ``dur_ns``;
         - ``hops`` int64: changes of thread or stream; ``decisions`` int64: starts and waits on the path with
-          a second candidate; ``near_ties`` int64: those with a candidate closer than twice ``noise_ns``. Nine
-          of ten starts come at most ``noise_ns`` later than the least latencies predict;
-        - ``behind_ns`` int64: how long after the step its last device work ends; with ``end="device"`` the
-          path is that of this work.
+          a second candidate; ``near_ties`` int64: those with one closer than twice ``noise_ns``, by which
+          nine of ten starts at most exceed the least latencies;
+        - ``behind_ns`` int64: how long after the step its last device work ends.
 
     Examples
     --------

@@ -77,7 +77,8 @@ def compilations(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
 
 def _places(file: pd.Series[str], line: pd.Series[int]) -> list[str]:
-    return (file.astype(str) + ":" + line.astype(str)).where(file != "", "").tolist()
+    places: list[str] = (file.astype(str) + ":" + line.astype(str)).where(file != "", "").tolist()
+    return places
 
 
 def fused_kernels(trace: Trace) -> pd.DataFrame:

@@ -157,8 +157,7 @@ def sandwich(
         The first row is the name, with ``depth`` 0. Rows with ``depth`` above 0 are callees: `value` is their
         own time, `total` includes everything below. Rows with ``depth`` below 0 are callers: `total` is the
         name's time through them, `value` the part without a further caller. ``parent`` is the adjacent row
-        towards the name; the `total` of a parent's rows sum to no more than its own. Inner calls of a
-        recursion are below the outermost one. ``share`` is `total` of all that is kept.
+        towards the name. Inner calls of a recursion are below the outermost one.
 
     Examples
     --------

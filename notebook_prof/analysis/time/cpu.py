@@ -132,8 +132,7 @@ def cpu(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
         - ``name`` str, ``kind`` str: ``process`` (all threads together), ``python`` (threads known to
           Python), ``native`` (others, such as OpenMP's), ``profiler`` (ours), ``child`` (whole processes);
-        - ``pid``, ``tid`` int64: -1 for a process as a whole, and for children that ended between two
-          readings;
+        - ``pid``, ``tid`` int64: -1 for whole processes, and for children that ended between two readings;
         - ``cpu_ns``, ``wait_ns``, ``wall_ns`` int64; ``share`` float64: `cpu_ns` of `wall_ns`.
 
     Notes

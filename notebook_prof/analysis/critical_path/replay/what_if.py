@@ -256,8 +256,8 @@ def critical_path_next(
     DataFrame
         One row per class, by `path_ns`, largest first: ``class path_ns share left_ns left_share next next_ns
         next_share reason``. ``left_ns`` is the length of the paths without this class, according to
-        `what_if`; `next` is the largest class that remains. Classes that cannot be changed on their own
-        (``idle device-gap event-latency``) are left out. If `what_if` refuses to answer, `reason` says why.
+        `what_if`, which may refuse with a `reason`; `next` is the largest class that remains. Classes that
+        cannot be changed on their own (``idle device-gap event-latency``) are left out.
 
     Examples
     --------
