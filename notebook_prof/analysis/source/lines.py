@@ -163,8 +163,8 @@ def _with_rows(trace: Trace, table: pd.DataFrame, more: pd.DataFrame) -> pd.Data
     sampled = 0 if recorded_table(trace, SAMPLES) is not None else pd.NA
     blank: dict[str, Any] = dict.fromkeys(COLUMNS.names, 0)
     blank |= {"count": pd.NA, "share": 0.0, "samples": sampled, "exact": False}
-    more = more.assign(**{name: value for name, value in blank.items() if name not in more})
-    new = COLUMNS.frame({name: more[name] for name in COLUMNS.names})
+    missing = {name: value for name, value in blank.items() if name not in more}
+    new = COLUMNS.frame(dict(more.assign(**missing).reset_index(drop=True)[COLUMNS.names].items()))
     return pd.concat([table, new], ignore_index=True) if len(table) else new
 
 

@@ -103,7 +103,8 @@ def stack_nodes(
         of_slice[rows] = made + key
         parts.append((caller[first], np.full(len(first), level), rows[first]))
         made, level = made + len(first), level + 1
-    table = _table(trace, *map(np.concatenate, zip(*parts, strict=True)), root_names, merged=not in_time)
+    parent, depth, first = (np.concatenate(column) for column in zip(*parts, strict=True))
+    table = _table(trace, parent, depth, first, root_names, merged=not in_time)
     if shown is not None:
         is_folded = np.zeros(count, dtype=bool)
         is_folded[whole.rows] = True
