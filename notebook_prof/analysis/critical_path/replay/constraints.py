@@ -225,7 +225,8 @@ def _all_waits(
     number = np.empty(len(order), np.int64)
     number[order] = np.arange(len(order))
     waits = waits._replace(owner=_owners(graph, threads, waits))
-    return waits, *np.split(number, np.cumsum(counts[:2]))
+    at, at_done, at_queues = np.split(number, np.cumsum(counts[:2]))
+    return waits, at, at_done, at_queues
 
 
 def _owners(graph: Dependences, threads: IntArray, waits: ThreadWaits) -> IntArray:
