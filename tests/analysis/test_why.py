@@ -54,8 +54,7 @@ def check_why(profile: Profile, why: Why, ts: int) -> None:
         assert shares[first[2]] == first[3] or by_class[first[3]] == by_class.max()
     said = set(NUMBER.findall(re.sub(r"`.*`", "", why.text)))
     assert said <= times, (said - times, why.text)
-    assert (why.line is None) == pieces["line"].isna().all()
-    assert (f"\nThe line with the largest part is {why.line}" in why.text) == (why.line is not None)
+    assert ("\nThe line with the largest part is " in why.text) == pieces["line"].notna().any()
     assert ("; " not in lines[0] and " was idle for " in lines[0]) == (why.kind == "wait" and why.slice < 0)
 
 

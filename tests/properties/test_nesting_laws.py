@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from notebook_prof.analysis.critical_path.resources import Segments, nested_segments, segments
+from notebook_prof.analysis.critical_path.resources import Segments, segments
 from notebook_prof.trace import complement, contains, length, nest, overlap, subtract, union
 from notebook_prof.trace.nesting import crossing_frames, pair
 
@@ -80,12 +80,11 @@ def owners(cut: Segments):
     return cut.owner[np.searchsorted(cut.at, np.arange(70), side="right") - 1].tolist()
 
 
-@given(spans, kinds, st.lists(st.booleans(), min_size=40, max_size=40), st.integers(-1, 3))
-def test_segments_belong_to_the_latest_started_slice_that_is_open(rows, kind, chosen, other_depth):
+@given(spans, st.lists(st.booleans(), min_size=40, max_size=40))
+def test_segments_belong_to_the_latest_started_slice_that_is_open(rows, chosen):
     track, ts, dur = columns(rows)
     order = np.lexsort((-dur, ts))
-    track, ts, dur, kind = track[order], ts[order], dur[order], np.array(kind, np.int64)[order]
-    depth, parent, _ = nest(track, ts, dur, kind == FRAME, kind == ANNOTATION)
+    track, ts, dur = track[order], ts[order], dur[order]
     end = ts + dur
     lasting = (track == 0) & (dur > 0)
     for some in (lasting, lasting & np.array(chosen[: len(ts)], bool)):  # also where parents are missing
@@ -93,12 +92,6 @@ def test_segments_belong_to_the_latest_started_slice_that_is_open(rows, kind, ch
         open_ = [[i for i in own if ts[i] <= t < end[i]] for t in range(70)]
         expected = [there[-1] if there else -1 for there in open_]
         assert owners(segments(own, ts[own], end[own])) == expected
-        for level in (depth, depth + (np.arange(len(ts)) % 5 == other_depth)):
-            if len(own) and (cut := nested_segments(own, ts, end, parent, level)) is not None:
-                assert owners(cut) == expected
-    own = np.flatnonzero(lasting)
-    if len(own) and not (kind[own] == ANNOTATION).any():  # then they are found without another look
-        assert nested_segments(own, ts, end, parent, depth) is not None
 
 
 events = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 20), st.booleans()), max_size=40)

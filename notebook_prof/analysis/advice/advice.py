@@ -73,15 +73,14 @@ def advice(trace: Trace, *, window: WindowLike = None, min_share: float = 0.01) 
           copy-bound low-occupancy tensor-cores-unused``; of memory ``memory-growth memory-near-full
           memory-fragmented small-allocations``;
         - ``finding`` str: what was found, with its numbers; ``remedy`` str: what to try;
-        - ``gain_ns`` int64: expected saving, without the cost of recording; ``gain_share`` float64: its share
-          of the cell or, without an account of the cell, of the steps or of all work, excluding one-time
-          work; ``gain_bytes`` int64: saved memory, per step for ``memory-growth``;
+        - ``gain_ns`` int64: expected saving, without the cost of recording; ``gain_share`` float64: of the
+          cell, else of the steps or of all work, without one-time work; ``gain_bytes`` int64: saved memory,
+          per step for ``memory-growth``;
         - ``bound`` bool: the gain is an upper bound; otherwise the remedy saved this much on a program of
           ``benchmarks/advice.py``;
         - ``place`` str: the line that the advice is about, like ``cell:7``; for rules on slices, the line
           with most of the evidence's time; empty if there is none;
-        - ``what_if`` object: a dict of arguments of `what_if`, whose answer times the number of steps bounds
-          ``gain_ns``; empty if `what_if` was not asked;
+        - ``what_if`` object: a dict of arguments of `what_if`, whose answer bounds ``gain_ns``, or empty;
         - ``count`` int64: number of slices in the evidence; ``rows`` object: int64 array of row numbers in
           ``trace.slices`` of at most the 1,000 longest;
         - ``select`` object: a dict that selects the evidence: ``p.selection.update(**row.select)``;
@@ -92,9 +91,8 @@ def advice(trace: Trace, *, window: WindowLike = None, min_share: float = 0.01) 
 
     Notes
     -----
-    Gains are not independent: work that is launched faster may then wait for data. One-time work (imports,
-    compilation, a slow first step: `one_time`) is excluded first. Each rule is a function in
-    `notebook_prof.analysis.advice`.
+    Gains are not independent: work that is launched faster may then wait for data. One-time work is excluded
+    first (see `one_time`). Each rule is a function in `notebook_prof.analysis.advice`.
 
     Examples
     --------
@@ -153,7 +151,7 @@ def _replayed(run: AdviceContext, findings: Sequence[Advice], least_ns: int) -> 
         elif most >= least_ns or item.gain_bytes:
             out.append(replace(item, gain_ns=min(item.gain_ns, most)))
         else:
-            said, shorter = str(item.text).removesuffix("."), format_ns(most / run.step_count)
+            said, shorter = str(item.text).removesuffix("."), format_ns(most / run.facts.count)
             run.withheld[item.code] = (
                 f"{said}, but steps without that would be shorter by {shorter} at most: something else takes "
                 "as long beside it"

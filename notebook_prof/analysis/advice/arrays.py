@@ -20,10 +20,8 @@ from ..source.frames import frames
 from ..source.line_calls import module_of
 from ..source.lines import line_slices, line_times
 from ..verdict.claims import Source, cite_ns, say
-from .context import Advice, AdviceContext, evidence
+from .context import WORTH, Advice, AdviceContext, evidence
 
-WORTH: Final = 0.05
-"""Lines below this share of the measured time are not reported."""
 SAVED: Final = {
     "pandas-apply-rows": 0.97,
     "pandas-iterrows": 0.95,

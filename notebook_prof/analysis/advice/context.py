@@ -27,10 +27,10 @@ from ..verdict.claims import Claim, Sentence, Source, cite, cite_share, say
 from ..verdict.inputs import VerdictInputs, gather
 
 MOST_ROWS: Final = 1000
+WORTH: Final = 0.05
+"""Lines, waits and pools below this share of the measured time are not reported."""
 RECORDED_NS: Final = 700
 """Cost of one thread slice in torch's profiler, measured by ``benchmarks/advice.py``."""
-COSTLY: Final = 1.2
-"""Slowdown by recording (recorded over plain time) above which small operators cannot be judged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +97,8 @@ class AdviceContext:
         """Return a claim about the mean per step or, without steps, about the total."""
         if not len(self.facts.steps):
             return cite(text(total), total, source)
-        steps = Source("steps", "dur", arguments=self.looking, reduce="count")
-        return cite(text(total / self.step_count), total / self.step_count, source, of=steps)
+        steps = Source("steps", "dur", arguments=self.facts.arguments, reduce="count")
+        return cite(text(total / self.facts.count), total / self.facts.count, source, of=steps)
 
     def on_thread(self, column: str, names: Sequence[str]) -> Source:
         """Return the source of a sum over slices with these names, on the thread of the steps and in them."""
@@ -127,17 +127,9 @@ class AdviceContext:
 
     @property
     def replay_arguments(self) -> dict[str, Any]:
-        """Arguments that restrict `what_if` to the judged steps."""
-        return self.looking if self._numbers is None else {**self.looking, "step": self._numbers}
-
-    @property
-    def slowdown(self) -> float:
-        """Recorded time over plain time, measured in this run or estimated from the number of slices."""
-        measured = self.trace.metadata.get("overhead")
-        if isinstance(measured, dict) and "ratio" in measured:
-            return float(measured["ratio"])
-        total = max(self.facts.total_ns, 1)
-        return total / max(total - self.cost_ns(), total / 10)
+        """Arguments that restrict `what_if` to the judged steps: all but a slow first one."""
+        looking = dict(self.facts.arguments)
+        return looking if self._numbers is None else {**looking, "step": self._numbers}
 
     @property
     def machine(self) -> Mapping[str, Any]:
@@ -155,11 +147,6 @@ class AdviceContext:
         """Arguments that restrict an analysis to the scope of `advice`."""
         return {} if self.whole_window is None else {"window": self.whole_window}
 
-    @property
-    def looking(self) -> dict[str, Any]:
-        """Arguments that restrict an analysis to the judged steps: all but a slow first one."""
-        return {} if self.window is None else {"window": self.window}
-
     @cached_property
     def loader_facts(self) -> pd.DataFrame:
         """The DataLoaders that the run iterates."""
@@ -172,13 +159,8 @@ class AdviceContext:
         return table[~table["module"].str.startswith("importlib")]
 
     @property
-    def step_count(self) -> int:
-        """Number of steps, at least 1."""
-        return max(len(self.facts.steps), 1)
-
-    @property
     def a_step(self) -> str:
-        """Words after a number divided by `step_count`, `` a step`` with its space; empty without steps."""
+        """Words after a mean per step, `` a step`` with its space; empty without steps."""
         return " a step" if len(self.facts.steps) else ""
 
     @cached_property
@@ -213,16 +195,6 @@ class AdviceContext:
     def input(self) -> pd.DataFrame:
         """How the steps got their data: `input_pipeline`."""
         return input_pipeline(self.trace, window=self.window)
-
-    @property
-    def loaders(self) -> frozenset[str]:
-        """The kinds of loader in `input`."""
-        return frozenset(self.input["loader"])
-
-    @property
-    def fetches(self) -> int:
-        """Batches that the steps requested."""
-        return int(self.input["fetches"].sum())
 
     @property
     def _numbers(self) -> list[int] | None:

@@ -18,7 +18,7 @@ from ..device.kernels import kernels
 from ..distributed.communication import distributed
 from ..scope import ints
 from ..verdict.claims import Claim, Sentence, Source, cite, cite_bytes, cite_ns, cite_share, fill, say, short
-from .context import Advice, AdviceContext, evidence, named, names_of
+from .context import WORTH, Advice, AdviceContext, evidence, named, names_of
 
 _PLUMBING: Final = ("launch", "sync", "overhead")
 _SHOWN: Final = 3
@@ -28,7 +28,7 @@ def sync_points(run: AdviceContext) -> Advice | None:
     """Find calls in the steps that make the host wait while the device runs out of work."""
     host = run.host
     waits = host.among("category", ("sync",))
-    if not waits.any() or int(waits.sum()) < run.step_count or not len(run.idle):
+    if not waits.any() or int(waits.sum()) < run.facts.count or not len(run.idle):
         return None
     start, end = host.ts[waits], host.end[waits]
     idle = run.idle
@@ -105,7 +105,7 @@ _SMALL_BYTES: Final = 1 << 16
 
 def copy_bound(run: AdviceContext) -> Advice | None:
     """Find a device that mostly copies, and what would shorten its longest copies."""
-    table = device(run.trace, **run.looking)
+    table = device(run.trace, **run.facts.arguments)
     if not len(table):
         return None
     row = table.iloc[int(table["busy_ns"].to_numpy().argmax())]
@@ -122,7 +122,8 @@ def copy_bound(run: AdviceContext) -> Advice | None:
         return None
     more, remedies = _longest_copies(run, longest)
     whole, memory = (
-        Source("device", column, {"device": number}, run.looking) for column in ("busy_ns", "memory_ns")
+        Source("device", column, {"device": number}, run.facts.arguments)
+        for column in ("busy_ns", "memory_ns")
     )
     share, names = cite_share(moved / busy, memory, whole), names_of(work, own)
     return Advice(
@@ -256,15 +257,11 @@ def tensor_cores_unused(run: AdviceContext) -> Advice | None:
     )
 
 
-WAITS: Final = 0.05
-"""Waits below this share of the measured time are not reported."""
-
-
 def communication_exposed(run: AdviceContext) -> Advice | None:
     """Find collectives that run while nothing computes."""
     spent = run.facts.phase_ns.get("communication", 0)
-    source = Source("phases", "host_ns", {"phase": "communication"}, run.looking)
-    arguments = {"by": "trace", **run.looking}
+    source = Source("phases", "host_ns", {"phase": "communication"}, run.facts.arguments)
+    arguments = {"by": "trace", **run.facts.arguments}
     table = distributed(run.trace, **arguments)
     on_devices = table[table["device"] >= 0]
     scope = run.threads
@@ -272,7 +269,7 @@ def communication_exposed(run: AdviceContext) -> Advice | None:
         row, scope = on_devices.iloc[int(on_devices["exposed_ns"].to_numpy().argmax())], run.device
         spent = int(row["exposed_ns"])
         source = Source("distributed", "exposed_ns", {"device": int(row["device"])}, arguments)
-    if spent < WAITS * run.total_ns:
+    if spent < WORTH * run.total_ns:
         return None
     return Advice(
         "communication-exposed",

@@ -10,16 +10,18 @@ import pandas as pd
 from ...statistics import compiling
 from ...trace import DEVICE_CATEGORIES, length
 from ...units import format_count, format_items
-from ..scope import recorded_table
 from ..source.compilations import compilations
 from ..source.lines import line_slices, line_times
+from ..time.cpu import cpu_clocks
 from ..time.phases import phases
 from ..verdict.claims import Claim, Sentence, Source, cite, cite_ns, cite_share, fill, say, short
 from ..work.arguments import OPTIMIZER_STEP
 from .arrays import line_evidence
-from .context import COSTLY, Advice, AdviceContext, evidence, named
+from .context import WORTH, Advice, AdviceContext, evidence, named
 
 _IDLE: Final = 0.1
+_COSTLY: Final = 1.2
+"""Slowdown by recording (recorded over plain time) above which small operators cannot be judged."""
 _MANY: Final = 50
 _UNFUSED: Final = 0.05
 _MOMENTS: Final = frozenset({"aten::lerp_", "aten::addcdiv_", "aten::addcmul_"})
@@ -63,10 +65,16 @@ def small_operators(run: AdviceContext) -> str:
     # There is no rule for small operators: where they bound the steps, recording costs as much time as they
     # do, so a saving cannot be predicted. For a loop over the rows of a tensor, the predicted saving was half
     # of the actual one.
-    if len(run.device.rows) or run.facts.calls < _MANY * run.step_count or run.slowdown <= COSTLY:
+    if len(run.device.rows) or run.facts.calls < _MANY * run.facts.count:
+        return ""
+    total, measured = max(run.facts.total_ns, 1), run.trace.metadata.get("overhead")
+    slowdown = total / max(total - run.cost_ns(), total / 10)  # estimated from the number of slices
+    if isinstance(measured, dict) and "ratio" in measured:
+        slowdown = float(measured["ratio"])
+    if slowdown <= _COSTLY:
         return ""
     return (
-        f"recording made the code take about {run.slowdown:.1f} times as long, mostly in small operators: "
+        f"recording made the code take about {slowdown:.1f} times as long, mostly in small operators: "
         "they cannot be judged from this recording"
     )
 
@@ -80,14 +88,14 @@ def unfused_optimizer(run: AdviceContext) -> Advice | None:
     of_optimizer = host.among("phase", ("optimizer",)) & host.among("category", ("operator",))
     calls = int(of_optimizer.sum())
     joined = of_optimizer & named(host, ("_foreach_", "_fused_", "fused_adam", "multi_tensor"))
-    if calls < _MANY * run.step_count or joined.any():
+    if calls < _MANY * run.facts.count or joined.any():
         return None
     found = evidence(host, of_optimizer)
-    took = Source("phases", "host_ns", {"phase": "optimizer"}, run.looking)
+    took = Source("phases", "host_ns", {"phase": "optimizer"}, run.facts.arguments)
     finding = fill(
         "The optimizer takes {}{}{}, in {} operators{}.",
         *(run.each(spent, took), run.a_step, run.share(spent, took)),
-        *(format_count(calls // run.step_count), run.a_step),
+        *(format_count(calls // run.facts.count), run.a_step),
     )
     if len(run.device.rows):
         idle = run.idle[(run.idle["phase"] == "optimizer").to_numpy()] if len(run.idle) else run.idle
@@ -127,7 +135,6 @@ def _trial(run: AdviceContext) -> str:
     return f" p.replay({steps[0]!r}, 'fused') tries it." if len(steps) == 1 else ""
 
 
-WORTH: Final = 0.05
 PROCESS_NS: Final = 40_000_000
 """Time to fork a Python process, give it work and end it; see ``benchmarks/advice.py``."""
 _ALONE: Final = 1.25
@@ -145,8 +152,9 @@ _LEAST_WORK_NS: Final = 1_000_000
 
 def threads_take_turns(run: AdviceContext) -> Advice | None:
     """Find threads that compute in Python one at a time, because of the interpreter lock."""
-    used = cpu_table(run)
-    if used is None or run.cpus < 2 or not run.machine.get("gil", True):
+    own = run.trace.metadata.get("cpu", {})
+    clocks = {clock.tid: clock for clock in cpu_clocks(run.trace) if clock.pid == own.get("pid")}
+    if not clocks or run.cpus < 2 or not run.machine.get("gil", True):
         return None
     scope = line_slices(run.trace, run.whole_window)
     if not len(scope.rows):
@@ -156,7 +164,6 @@ def threads_take_turns(run: AdviceContext) -> Advice | None:
     spans = spans.agg(ts=("ts", "min"), end=("end", "max"))
     tracks = run.trace.tracks.set_index("track").reindex(spans.index)
     spans["tid"], spans["pid"] = tracks["tid"], tracks["pid"]
-    own = run.trace.metadata.get("cpu", {})
     spans = spans[spans["tid"].notna() & (spans["pid"] == own.get("pid")) & (spans["tid"] != own.get("tid"))]
     if len(spans) < 2:
         return None
@@ -164,14 +171,7 @@ def threads_take_turns(run: AdviceContext) -> Advice | None:
     together = end - begin
     if together < WORTH * run.total_ns:
         return None
-    times = used[used["pid"] == own.get("pid")]
-    each = {}
-    for tid in spans["tid"]:
-        read = times[times["tid"] == tid].sort_values("ts")
-        if len(read):
-            read = read.reindex(columns=["ts", "cpu_ns", "wait_ns"]).fillna(0)
-            ends = (np.interp([begin, end], read["ts"], read[name]) for name in ("cpu_ns", "wait_ns"))
-            each[int(tid)] = [int(np.diff(one)[0]) for one in ends]
+    each = {int(tid): clocks[tid].between(begin, end) for tid in spans["tid"] if tid in clocks}
     whole = sum(spent for spent, _ in each.values())
     computing = [tid for tid, (spent, _) in each.items() if spent >= _BUSY * whole]
     # a thread that waits for a core has work, too: another program may hold the core
@@ -207,8 +207,8 @@ def threads_take_turns(run: AdviceContext) -> Advice | None:
 
 def pool_overhead(run: AdviceContext) -> Advice | None:
     """Find a process pool that takes longer than its work would take in this process."""
-    used, calls = cpu_table(run), run.line_calls
-    if used is None or not len(calls):
+    clocks, calls = cpu_clocks(run.trace), run.line_calls
+    if not clocks or not len(calls):
         return None
     pools = calls[calls["module"].str.startswith(_POOLS)]
     keys = ["file", "line"]
@@ -222,13 +222,10 @@ def pool_overhead(run: AdviceContext) -> Advice | None:
     of_lines, track = scope.named(lambda name: name.endswith(endings)), scope.ints("track")
     spent = min(max(length(scope.open(of_lines & (track == one))) for one in np.unique(track)), run.total_ns)
     own = run.trace.metadata.get("cpu", {}).get("pid")
-    children = used[(used["pid"] != own) & (used["tid"] == -1)]
-    if "name" in children:
-        children = children[~children["name"].astype("str").str.startswith(_RECORDERS)]
-    columns = [column for column in ("cpu_ns", "wait_ns") if column in children]
-    sums = children.groupby("pid")[columns].agg(np.ptp).sum()
-    work = int(sums["cpu_ns"])
-    ready = work + int(sums.get("wait_ns", 0))  # other programs may hold the cores
+    children = [one for one in clocks if one.pid != own and one.tid == -1]
+    used = [one.between(*one.ts[[0, -1]]) for one in children if not one.name.startswith(_RECORDERS)]
+    work = sum(spent for spent, _ in used)
+    ready = work + sum(waited for _, waited in used)  # other programs may hold the cores
     if work < _LEAST_WORK_NS or spent < WORTH * run.total_ns or spent < _WASTE * ready:
         return None
     first = table.iloc[0]
@@ -248,12 +245,6 @@ def pool_overhead(run: AdviceContext) -> Advice | None:
         place=location,
         **line_evidence(run, first),
     )
-
-
-def cpu_table(run: AdviceContext) -> pd.DataFrame | None:
-    """Return the CPU times of threads and processes; None if not recorded."""
-    table = recorded_table(run.trace, "cpu")
-    return table if table is not None and {"pid", "tid", "ts", "cpu_ns"} <= set(table.columns) else None
 
 
 def _line_claim(run: AdviceContext, row: pd.Series[Any]) -> Claim:
@@ -327,12 +318,14 @@ def uneven_steps(run: AdviceContext) -> Advice | None:
     lost = int((slow["dur"] - median).sum())
     if lost < WORTH * run.total_ns:
         return None
-    middle, high = (Source("steps", "dur", where, run.looking, reduce) for reduce in ("median", "p90"))
+    middle, high = (
+        Source("steps", "dur", where, run.facts.arguments, reduce) for reduce in ("median", "p90")
+    )
     numbers = tuple(sorted(int(number) for number in slow["step"]))
-    together = Source("steps", "dur", {**where, "step": numbers}, run.looking)
+    together = Source("steps", "dur", {**where, "step": numbers}, run.facts.arguments)
     named = []
     for number in slow["step"].head(_NAMED).tolist():
-        source = Source("steps", "dur", {**where, "step": number}, run.looking)
+        source = Source("steps", "dur", {**where, "step": number}, run.facts.arguments)
         took = cite_ns(int(source.evaluate(run.trace)), source, {"step": number})
         named.append(say(f"step {number} ", took))
     more = f" and {format_items(len(slow) - _NAMED, 'more step')}" if len(slow) > _NAMED else ""
@@ -359,7 +352,7 @@ def uneven_steps(run: AdviceContext) -> Advice | None:
 
 def _phase(run: AdviceContext, slow: pd.DataFrame, steps: pd.DataFrame) -> Sentence:
     """Return, in words, the phase with most of the slow steps' extra time; empty if there is none."""
-    table = phases(run.trace, **run.looking)
+    table = phases(run.trace, **run.facts.arguments)
     numbers = tuple(int(number) for number in slow["step"])
     others = tuple(int(number) for number in steps["step"] if int(number) not in set(numbers))
     of_slow, of_others = (
@@ -373,6 +366,6 @@ def _phase(run: AdviceContext, slow: pd.DataFrame, steps: pd.DataFrame) -> Sente
     phase = str(longer.idxmax())
     claims = []
     for mean, own in ((float(of_slow[phase]), numbers), (float(of_others[phase]), others)):
-        source = Source("phases", "host_ns", {"phase": phase, "step": own}, run.looking, "mean")
+        source = Source("phases", "host_ns", {"phase": phase, "step": own}, run.facts.arguments, "mean")
         claims.append(cite_ns(mean, source))
     return fill(" Most of the difference is in the phase {}: {} against {} a step.", phase, *claims)

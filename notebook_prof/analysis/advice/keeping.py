@@ -141,7 +141,7 @@ def small_allocations(run: AdviceContext) -> Advice | None:
     calls = host.among("category", ("launch",)) & named(host, _CALLS, start=True)
     spent = int(host.self_ns[calls].sum())
     count = int(calls.sum())
-    if count < run.step_count or spent < _ALLOCATING * run.total_ns:
+    if count < run.facts.count or spent < _ALLOCATING * run.total_ns:
         return None
     names = names_of(host, calls)
     times = run.each(count, run.on_thread("count", names), lambda number: format_count(round(number)))

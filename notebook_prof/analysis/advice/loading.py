@@ -18,10 +18,8 @@ from ..source.line_calls import module_of
 from ..source.lines import LINE, line_slices, line_times
 from ..verdict.claims import Sentence, Source, cite, cite_ns, fill, say
 from ..verdict.waits import bounding_loader
-from .context import Advice, AdviceContext, evidence
+from .context import WORTH, Advice, AdviceContext, evidence
 
-WAITS: Final = 0.05
-"""Waits below this share of the measured time are not reported."""
 CHEAP_NS: Final = 20_000
 """Cheaper items are not worth a process: sending one costs as much as making it."""
 BATCHED: Final = 0.75
@@ -209,11 +207,12 @@ def _in_own_lines(run: AdviceContext) -> int:
 
 def _waited_ns(run: AdviceContext) -> int | None:
     spent = run.facts.phase_ns.get("data", 0)
-    return spent if spent >= WAITS * run.total_ns else None
+    return spent if spent >= WORTH * run.total_ns else None
 
 
 def _in_process(run: AdviceContext) -> bool:
-    return "in-process" in run.loaders and "workers" not in run.loaders
+    kinds = set(run.input["loader"])
+    return "in-process" in kinds and "workers" not in kinds
 
 
 def _cost(run: AdviceContext) -> int:
@@ -227,7 +226,7 @@ def _is_cheap(run: AdviceContext, spent: int) -> bool:
         return False
     if used["in_memory"].all():
         return True
-    items = int(run.fetches * used["batch_size"].max())
+    items = int(run.input["fetches"].sum() * used["batch_size"].max())
     return not used["num_workers"].any() and items > 0 and (spent - _cost(run)) / items < CHEAP_NS
 
 
@@ -239,7 +238,7 @@ def _loading(run: AdviceContext, spent: int) -> Loading:
     return Loading(
         data_ns=data,
         rest_ns=whole - data,
-        batches=max(run.fetches, 1),
+        batches=max(int(run.input["fetches"].sum()), 1),
         busy_ns=min(max(_busy(run) - cost, 0), whole * run.cpus),
         cpus=run.cpus,
         start_ns=START_NS.get(str(method), _START_ANEW_NS),
@@ -302,11 +301,11 @@ def _hottest(run: AdviceContext, method: str) -> Sentence:
     match = LINE.fullmatch(str(longest))
     if match is None:
         return say()
-    table = line_times(run.trace, **run.looking)
+    table = line_times(run.trace, **run.facts.arguments)
     here = table[(table["line"] == int(match["line"])) & (table["text"] == match["text"])]
     if len(here) != 1:
         return say()
     spent = int(here["total_ns"].iloc[0])
     exact = {"file": here["file"].iloc[0], "line": int(match["line"])}
-    took = cite_ns(spent, Source("lines", "total_ns", exact, run.looking))
+    took = cite_ns(spent, Source("lines", "total_ns", exact, run.facts.arguments))
     return say(", ", took, f" of it in `{match['text']}` ({match['file']}:{match['line']})")

@@ -16,7 +16,7 @@ from ..scope import bounds
 from ..time.account import ACCOUNT
 from ..time.host_states import waits_by_name
 from ..time.phases import stepping_track
-from .resources import FAR, WAITS, Resources, Segments, StreamWork, stacked, sync_table
+from .resources import FAR, WAITS, Resources, StreamWork, stacked, sync_table
 from .streams import Latencies, bind, graph_events, inferred_events, recorded_events, stream_work, usual_call
 from .waits import Waits, blocking_copies, by_thread, device_waits, full_queues, loader_waits
 
@@ -208,10 +208,6 @@ class Dependences:
     def main_of(self, track: int) -> int:
         """Return the thread that runs the steps of the rank to which a track belongs."""
         return self.mains.get(self.resources.rank.get(track, -1), self.main)
-
-    def segments(self, track: int) -> Segments:
-        """Return which slice owns each instant of a track."""
-        return self.resources.segments(track)
 
     @property
     def loader_workers(self) -> frozenset[int]:

@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 
 from ...trace import Trace
-from ...trace.arrays import BoolArray, IntArray
+from ...trace.arrays import IntArray
+from ...trace.schema import Table
 from ..scope import Numbers, WindowLike, sharing
 from .dependences import Dependences
-from .path import DOUBTS, HOP_TABLE, SPANS, End, PathPieces, PathSpan, path_pieces, spans_of
+from .path import End, PathPieces, PathSpan, path_pieces, spans_of
 from .resources import EVENTS, FAR, WAITS, stacked
 from .walk import CLASSES, HOPS, WORK, Hops, class_codes, resource_names
+
+HOP_TABLE: Final = Table.of(
+    "critical_path_hops",
+    "step:Int32 at_ns:int64 why:category resource:str slice:Int64 name:str cause_resource:str "
+    "cause_slice:Int64 cause_name:str margin_ns:Int64 near_tie:bool",
+)
+SPANS: Final = Table.of(
+    "critical_path_spans",
+    "step:Int32 start_ns:int64 end_ns:int64 dur_ns:int64 end:str resource:str device_work_ns:int64 "
+    "host_ns:int64 hops:int64 decisions:int64 near_ties:int64 noise_ns:int64 behind_ns:int64",
+)
+DOUBTS: Final = Table.of(
+    "critical_path_doubts", "code:str count:int64 of:int64 path_ns:int64 share:float64 effect:str"
+)
 
 
 @sharing
@@ -38,11 +53,10 @@ def critical_path_hops(
           launch that found the queue full; ``hand-over``: a thread that was idle while another was busy;
           ``loader``: a batch of a DataLoader, or a request to a worker;
         - ``launch``: device work began when it was launched; ``event``: when work of another stream was done,
-          according to the file; ``inferred-event``: according to times and host calls; ``graph``: a node of
-          the same graph; ``unrecorded``: no recorded cause, so the main thread is assumed.
+          by the file, ``inferred-event``: by times and host calls; ``graph``: a node of the same graph;
+          ``unrecorded``: no recorded cause, so the main thread is assumed.
 
-        ``near_tie`` bool: the next candidate was closer than twice the noise of starts, so it may be the
-        cause instead.
+        ``near_tie`` bool: the next candidate was closer than twice the noise of starts.
 
     Examples
     --------
@@ -109,10 +123,9 @@ def critical_path_spans(
         - ``end`` str: ``host`` or ``device``, ``resource`` str the thread or stream: where the path ends;
         - ``device_work_ns``, ``host_ns`` int64: time in device work, and the rest; they sum to ``dur_ns``;
         - ``hops`` int64: changes of thread or stream; ``decisions`` int64: starts and waits on the path with
-          a second candidate; ``near_ties`` int64: those with a candidate closer than twice ``noise_ns``. Nine
-          of ten starts come at most ``noise_ns`` later than the least latencies predict;
-        - ``behind_ns`` int64: how long after the step its last device work ends; with ``end="device"`` the
-          path is that of this work.
+          a second candidate; ``near_ties`` int64: those with one closer than twice ``noise_ns``, by which
+          nine of ten starts at most exceed the least latencies;
+        - ``behind_ns`` int64: how long after the step its last device work ends.
 
     Examples
     --------
@@ -197,67 +210,57 @@ def critical_path_doubts(
     graph, spans = spans_of(trace, window, step, end)
     every = path_pieces(graph, spans)
     total = sum(one.path.end - one.path.begin for one in spans)
-    rows = [row for row in _rows(graph, spans, every) if row[1]]
-    return DOUBTS.of_tuples([(*row[:4], row[3] / max(total, 1), row[4]) for row in rows])
+    rows = [row for row in _counted(graph, spans, every) if row[1]]
+    return DOUBTS.of_tuples([(*row, row[3] / max(total, 1), _EFFECTS[row[0]]) for row in rows])
 
 
-def _rows(
+_EFFECTS: Final = {
+    "no-launches": "device work and the calls that launched it are not linked: the path cannot follow "
+    "launches",
+    "launch-not-recorded": "why this work began was not recorded: the main thread is assumed to be the cause",
+    "device-behind": 'device work of these steps ends after them: end="device" gives the path that ends with '
+    "it",
+    "events-inferred": "the file does not say what work a stream waited for: the last work to end before it "
+    "is assumed",
+    "waits-not-recorded": "the file does not say which stream a call waited for: the last work to end inside "
+    "is assumed",
+    "hand-overs": "one thread was idle while another was busy: the wait is inferred from times alone",
+    "near-ties": "a second candidate was closer than twice the noise of starts: the earlier path may be "
+    "different",
+    "collectives": "part of communication is waiting for other ranks, which one recording does not show",
+    "clock": "device work begins before the call that launched it: the clocks of host and device disagree",
+}
+
+
+def _counted(
     graph: Dependences, spans: Sequence[PathSpan], every: PathPieces
-) -> Iterator[tuple[str, int, int, int, str]]:
-    pieces = every.pieces
+) -> list[tuple[str, int, int, int]]:
+    """Return ``code count of path_ns`` of each doubt."""
+    pieces, streams = every.pieces, graph.streams.values()
     spent = pieces.end - pieces.start
     every_hop = stacked(Hops, [one.path.hops for one in spans])
     kinds = every_hop.kind
-
-    def hops(kind: str) -> BoolArray:
-        return np.asarray(kinds == HOPS.index(kind), dtype=bool)
+    count = dict(zip(HOPS, np.bincount(kinds, minlength=len(HOPS)).tolist(), strict=True))
 
     def around(kind: str) -> int:
-        return int(spent[np.isin(pieces.row, every_hop.slice[hops(kind)]) & (pieces.row >= 0)].sum())
+        rows = every_hop.slice[kinds == HOPS.index(kind)]
+        return int(spent[np.isin(pieces.row, rows) & (pieces.row >= 0)].sum())
 
-    work = sum(len(stream.rows) for stream in graph.streams.values())
-    launches = sum(int((stream.call >= 0).sum()) for stream in graph.streams.values())
-    if work and not launches:
-        yield (
-            "no-launches", work, work, int(spent.sum()),
-            "device work and the calls that launched it are not linked: the path cannot follow launches",
-        )  # fmt: skip
-    else:
-        yield (
-            "launch-not-recorded", int(hops("unrecorded").sum()), len(kinds), around("unrecorded"),
-            "why this work began was not recorded: the main thread is assumed to be the cause",
-        )  # fmt: skip
-    behind = [one for one in spans if one.end == "host" and one.behind]
-    yield (
-        "device-behind", len(behind), len(spans), sum(one.path.end - one.path.begin for one in behind),
-        "device work of these steps ends after them: end=\"device\" gives the path that ends with it",
-    )  # fmt: skip
-    events = sum(int(hops(kind).sum()) for kind in EVENTS[1:])
-    yield (
-        "events-inferred", int(hops("inferred-event").sum()), events, around("inferred-event"),
-        "the file does not say what work a stream waited for: the last work to end before it is assumed",
-    )  # fmt: skip
-    if not graph.scopes_recorded and len(graph.streams) > 1:
-        yield (
-            "waits-not-recorded", int(hops("wait").sum()), int((kinds < len(WAITS)).sum()), around("wait"),
-            "the file does not say which stream a call waited for: the last work to end inside is assumed",
-        )  # fmt: skip
-    yield (
-        "hand-overs", int(hops("hand-over").sum()), len(kinds), 0,
-        "one thread was idle while another was busy: the wait is inferred from times alone",
-    )  # fmt: skip
+    work, launches = sum(len(s.rows) for s in streams), sum(int((s.call >= 0).sum()) for s in streams)
+    behind = [one.path.end - one.path.begin for one in spans if one.end == "host" and one.behind]
+    unsaid = 0 if graph.scopes_recorded or len(streams) < 2 else count["wait"]
     near = every.margin < 2 * graph.latencies.noise
-    yield (
-        "near-ties", int(near.sum()), int((every.margin < FAR).sum()), int(spent[near].sum()),
-        "a second candidate was closer than twice the noise of starts: the earlier path may be different",
-    )  # fmt: skip
-    communication = class_codes(graph, pieces) == CLASSES.index("communication")
-    yield (
-        "collectives", int(communication.sum()), len(spent), int(spent[communication].sum()),
-        "part of communication is waiting for other ranks, which one recording does not show",
-    )  # fmt: skip
-    early = [(s.call >= 0) & (graph.resources.ts[s.call] > s.start) for s in graph.streams.values()]
-    yield (
-        "clock", sum(int(one.sum()) for one in early), launches, 0,
-        "device work begins before the call that launched it: the clocks of host and device disagree",
-    )  # fmt: skip
+    talks = class_codes(graph, pieces) == CLASSES.index("communication")
+    early = sum(int(((s.call >= 0) & (graph.resources.ts[s.call] > s.start)).sum()) for s in streams)
+    first = ("launch-not-recorded", count["unrecorded"], len(kinds), around("unrecorded"))
+    return [
+        ("no-launches", work, work, int(spent.sum())) if work and not launches else first,
+        ("device-behind", len(behind), len(spans), sum(behind)),
+        ("events-inferred", count["inferred-event"], sum(count[kind] for kind in EVENTS[1:]),
+         around("inferred-event")),
+        ("waits-not-recorded", unsaid, sum(count[kind] for kind in WAITS), around("wait")),
+        ("hand-overs", count["hand-over"], len(kinds), 0),
+        ("near-ties", int(near.sum()), int((every.margin < FAR).sum()), int(spent[near].sum())),
+        ("collectives", int(talks.sum()), len(spent), int(spent[talks].sum())),
+        ("clock", early, launches, 0),
+    ]  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Final, Literal, TypeAlias, get_args
 
 import numpy as np
 import pandas as pd
@@ -25,19 +25,6 @@ PIECES: Final = Table.of(
     "category:category track:Int32 resource:category line:category phase:category module:category "
     "margin_ns:Int64",
 )
-HOP_TABLE: Final = Table.of(
-    "critical_path_hops",
-    "step:Int32 at_ns:int64 why:category resource:str slice:Int64 name:str cause_resource:str "
-    "cause_slice:Int64 cause_name:str margin_ns:Int64 near_tie:bool",
-)
-SPANS: Final = Table.of(
-    "critical_path_spans",
-    "step:Int32 start_ns:int64 end_ns:int64 dur_ns:int64 end:str resource:str device_work_ns:int64 "
-    "host_ns:int64 hops:int64 decisions:int64 near_ties:int64 noise_ns:int64 behind_ns:int64",
-)
-DOUBTS: Final = Table.of(
-    "critical_path_doubts", "code:str count:int64 of:int64 path_ns:int64 share:float64 effect:str"
-)
 
 
 End: TypeAlias = Literal["host", "device", "last"]
@@ -45,6 +32,8 @@ End: TypeAlias = Literal["host", "device", "last"]
 
 BY: Final = ("class", "name", "category", "resource", "track", "line", "phase", "module", "step")
 """Columns by which the path can be summed."""
+
+_OF_SLICES: Final = ("name", "category", "line", "phase", "module")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,19 +50,10 @@ class PathSpan:
     path: Path
 
 
-def paths(
-    graph: Dependences, *, window: WindowLike = None, step: Numbers = None, end: End = "host"
-) -> list[PathSpan]:
-    """Walk each step, or the window; raises the same errors as `critical_path`."""
-    spans = windows(graph, window=window, step=step, end=end)
-    last = _last_work(graph, spans)
-    return [_span(graph, one, row, end) for one, row in zip(spans, last, strict=True) if one[2] > one[1]]
-
-
 def windows(
     graph: Dependences, *, window: WindowLike = None, step: Numbers = None, end: End = "host"
 ) -> list[tuple[int, int, int]]:
-    """Return the number (-1 without a step), begin and end of each span that `paths` walks."""
+    """Return the number (-1 without a step), begin and end of each span; raise as `critical_path` does."""
     if end not in get_args(End):
         raise OptionError(f"end={end!r} is not known: {nearest(str(end), get_args(End))}")
     trace = graph.resources.trace
@@ -163,7 +143,9 @@ def spans_of(trace: Trace, window: WindowLike, step: Numbers, end: End) -> tuple
     graph = dependences(trace)
     spans = graph.walked.get(key)
     if spans is None:  # keep them: callers ask for pieces, hops and doubts in turn
-        spans = paths(graph, window=window, step=numbers, end=end)
+        wanted = [one for one in windows(graph, window=window, step=numbers, end=end) if one[2] > one[1]]
+        last = _last_work(graph, wanted)
+        spans = [_span(graph, one, row, end) for one, row in zip(wanted, last, strict=True)]
         graph.walked.clear()
         graph.walked[key] = spans
     return graph, spans
@@ -189,16 +171,15 @@ def critical_path(
     step : int or iterable of int, optional
         Take the paths of these steps. Default: all steps, or the whole recording if it has none.
     end : {"host", "device", "last"}
-        Where paths end: with the step on its thread, with the last device work it launched, or with the later
-        of both. With ``"host"``, a step that never waits for a lagging device has a path on the host alone;
-        see ``behind_ns`` of `critical_path_spans`. Steps without device work end on the host.
+        Where paths end: with the step on its thread, with the last device work it launched, if any, or with
+        the later of both. See ``behind_ns`` of `critical_path_spans`.
 
     Returns
     -------
     DataFrame
         Without `by`, one row per piece, by step, then time: ``step start_ns end_ns dur_ns class slice name
-        category track resource line phase module margin_ns``. The pieces of a step have neither gaps nor
-        overlaps, so ``dur_ns`` sums exactly to its length. `class` is one of
+        category track resource line phase module margin_ns``. ``dur_ns`` sums exactly to the length of each
+        step. `class` is one of
 
         - ``kernel copy communication``: work of a stream on the path; ``communication`` also of threads;
         - ``launch-latency``, ``event-latency``: from the end of the launch call, or of the awaited work, to
@@ -218,10 +199,9 @@ def critical_path(
     Notes
     -----
     One walk backwards from the end. On a thread, time is charged to the slice that owns it, back to the end
-    of the last wait. The wait is charged back to the end of its cause, where the walk continues. On a stream,
-    a run of work is charged back to the first piece whose start was bound by its launch or an event rather
-    than by the previous work, and the walk continues from that cause. The cause of a start is the latest
-    candidate, each with the least time it needs.
+    of the last wait, and the wait back to the end of its cause, where the walk continues. On a stream, work
+    is charged back to the first piece that waited for its launch or an event rather than for the previous
+    work. The cause of a start is the latest candidate, each with the least time it needs.
 
     Examples
     --------
@@ -236,54 +216,35 @@ def critical_path(
     [['kernel', 10], ['host-operator', 4], ['wait-wakeup', 3]]
     """
     columns = None if by is None else checked_columns("the critical path cannot be summed by", by, BY)
-    graph, spans = spans_of(trace, window, step, end)
-    if columns is None:
-        return pieces_table(graph, spans)
-    every = path_pieces(graph, spans)
-    data = pieces_columns(graph, spans, every, columns)
-    return path_sums(pd.DataFrame(data, copy=False), columns, every.pieces.end - every.pieces.start)
+    table = pieces_table(*spans_of(trace, window, step, end))
+    return table if columns is None else path_sums(table, columns)
 
 
 def pieces_table(graph: Dependences, spans: Sequence[PathSpan]) -> pd.DataFrame:
     """Return the table of `critical_path` for these paths."""
-    every = path_pieces(graph, spans)
-    names = [column for column in PIECES.names if column not in ("start_ns", "end_ns", "dur_ns", "margin_ns")]
-    data = pieces_columns(graph, spans, every, names)
-    data["start_ns"], data["end_ns"] = every.pieces.start, every.pieces.end
-    data["dur_ns"] = every.pieces.end - every.pieces.start
-    data["margin_ns"] = pd.arrays.IntegerArray(every.margin, every.margin >= FAR)
-    return PIECES.frame(data)
+    every, trace = path_pieces(graph, spans), graph.resources.trace
+    pieces, track = every.pieces, every.pieces.track
+    step = np.array([one.step for one in spans], np.int32)[every.span]
+    keys, labels = resource_names(trace)
+    return PIECES.frame(
+        {
+            "step": pd.arrays.IntegerArray(step, step < 0),
+            "start_ns": pieces.start,
+            "end_ns": pieces.end,
+            "dur_ns": pieces.end - pieces.start,
+            "class": pd.Categorical.from_codes(class_codes(graph, pieces), categories=list(CLASSES)),
+            "slice": pd.arrays.IntegerArray(pieces.row, pieces.row < 0),
+            "track": pd.arrays.IntegerArray(track.astype(np.int32), track < 0),
+            "resource": pd.Categorical.from_codes(positions(keys, track), categories=labels),
+            **{name: trace.slices[name].array.take(pieces.row, allow_fill=True) for name in _OF_SLICES},
+            "margin_ns": pd.arrays.IntegerArray(every.margin, every.margin >= FAR),
+        }
+    )
 
 
-def pieces_columns(
-    graph: Dependences, spans: Sequence[PathSpan], every: PathPieces, names: Sequence[str]
-) -> dict[str, Any]:
-    """Return the columns of `PIECES` that describe each piece."""
-    slices, pieces = graph.resources.trace.slices, every.pieces
-    data: dict[str, Any] = {}
-    for name in names:
-        if name == "step":
-            numbers = np.array([one.step for one in spans], np.int32)[every.span]
-            data[name] = pd.arrays.IntegerArray(numbers, numbers < 0)
-        elif name == "class":
-            data[name] = pd.Categorical.from_codes(class_codes(graph, pieces), categories=list(CLASSES))
-        elif name == "slice":
-            data[name] = pd.arrays.IntegerArray(pieces.row, pieces.row < 0)
-        elif name == "track":
-            data[name] = pd.arrays.IntegerArray(pieces.track.astype(np.int32), pieces.track < 0)
-        elif name == "resource":
-            keys, labels = resource_names(graph.resources.trace)
-            data[name] = pd.Categorical.from_codes(positions(keys, pieces.track), categories=labels)
-        else:
-            column = slices[name].cat
-            codes = np.append(column.codes.to_numpy(), -1)[pieces.row]
-            data[name] = pd.Categorical.from_codes(codes, categories=column.categories)
-    return data
-
-
-def path_sums(table: pd.DataFrame, by: list[str], spent: IntArray) -> pd.DataFrame:
+def path_sums(table: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     """Sum a path's time in ns, grouped by some of its columns, largest first; missing names form a group."""
-    groups = table.assign(path_ns=spent).groupby(by, observed=True, sort=False, dropna=False)["path_ns"]
+    groups = table.groupby(by, observed=True, sort=False, dropna=False)["dur_ns"]
     out = groups.agg(path_ns="sum", pieces="count").reset_index().astype({"path_ns": "int64"})
-    out.insert(len(by) + 1, "share", out["path_ns"] / max(int(spent.sum()), 1))
+    out.insert(len(by) + 1, "share", out["path_ns"] / max(int(table["dur_ns"].sum()), 1))
     return out.sort_values("path_ns", ascending=False, kind="stable").reset_index(drop=True)

@@ -43,51 +43,32 @@ def segments(rows: IntArray, start: IntArray, end: IntArray) -> Segments:
     # Slices come by start, then longest first, and may overlap in any way. The open slice that started last
     # is the owner. When it ends, the latest-started slice that is still open takes over. A slice that a
     # descendant outlasts owns nothing from its end to that of the descendant, and adds no boundary.
+    #
+    # Before slice *k* starts, *k* slices have started, and all but its ancestors have ended, so among all
+    # starts and ends in order, its start is number ``2 k - depth``. Between it and the next start are the
+    # ends of the slice and of as many ancestors as the next slice is less deep. So nothing has to be sorted.
     n = len(rows)
     if not n:
         return Segments(np.array([-FAR]), np.array([-1]))
     parent = parents(np.zeros(n, np.int8), start, end)
-    cut = nested_segments(np.arange(n), start, end, parent, depths(parent))
-    assert cut is not None  # the parents were computed from these slices
-    return cut._replace(owner=np.append(rows, -1)[cut.owner])
-
-
-def nested_segments(
-    rows: IntArray, start: IntArray, end: IntArray, parent: IntArray, depth: npt.NDArray[np.integer[Any]]
-) -> Segments | None:
-    """Divide a track into segments by its slices' parents and depths; None if these do not fit the slices."""
-    # `rows` are the track's slices by start, then longest first; the other arrays cover all slices. Before
-    # slice *k* starts, *k* slices have started, and all but its ancestors have ended, so among all starts and
-    # ends in order, its start is number ``2 k - depth``. Between it and the next start are the ends of the
-    # slice and of as many ancestors as the next slice is less deep. So nothing has to be sorted. If slices
-    # overlap in part, a slice that a descendant outlasts ends with it. A frame in which a longer annotation
-    # begins, without being its child, ends there and owns nothing after that.
-    level, above = depth[rows], parent[rows]
-    closes = level + 1 - np.append(level[1:], level.dtype.type(0))
-    if level[0] or closes.min() < 0:
-        return None
-    begin = 2 * np.arange(len(rows)) + (1 - level)
-    at, owner = np.empty(2 * len(rows) + 1, np.int64), np.empty(2 * len(rows) + 1, np.int64)
-    at[0], owner[0] = -FAR, -1
-    at[begin], owner[begin] = start[rows], rows
-    todo = np.flatnonzero(closes)
-    ending, position, left = rows[todo], begin[todo], closes[todo]
+    depth = depths(parent)
+    closes = depth + 1 - np.append(depth[1:], 0)
+    begin = 2 * np.arange(n) + (1 - depth)
+    at, owner = np.full(2 * n + 1, -FAR), np.full(2 * n + 1, -1)
+    at[begin], owner[begin] = start, np.arange(n)
+    ending = np.flatnonzero(closes)
+    position, left = begin[ending], closes[ending]
     while len(ending):
         position, left = position + 1, left - 1
         at[position] = end[ending]
         owner[position] = ending = parent[ending]
         more = left > 0
         ending, position, left = ending[more], position[more], left[more]
-    if (owner[begin - 1] != above).any():
-        return None
     if (at[1:] < at[:-1]).any():  # some slices overlap in part
-        next_start, next_end = (np.repeat(np.append(x[rows[1:]], FAR), closes + 1) for x in (start, end))
-        over = at[1:] > next_start
-        if (at[1:] > next_end)[over].any() or (end[above] <= start[rows])[above >= 0].any():
-            return None
+        next_start = np.repeat(np.append(start[1:], FAR), closes + 1)
         at[1:] = np.maximum.accumulate(np.minimum(at[1:], next_start))
     last = np.append(at[1:] != at[:-1], True)
-    return Segments(at[last], owner[last])
+    return Segments(at[last], np.append(rows, -1)[owner[last]])
 
 
 STREAM, LAUNCH, EVENT, NOTHING = range(4)
@@ -133,7 +114,7 @@ class StreamWork:
 
 
 class Resources:
-    """Slices as arrays, by thread and stream; -1 for a missing call, process, rank or parent."""
+    """Slices as arrays, by thread and stream; -1 for a missing call, process or rank."""
 
     def __init__(self, trace: Trace) -> None:
         slices, tracks = trace.slices, trace.tracks
@@ -161,7 +142,6 @@ class Resources:
                 self.threads[track] = rows
             elif what == "stream" and len(rows := rows[work[rows]]):
                 self.streams[track] = rows
-        self.parent: IntArray = ints(slices["parent"])
         self._segments: dict[int, Segments] = {}
         self._matches: dict[re.Pattern[str], list[bool]] = {}
 
@@ -206,9 +186,7 @@ class Resources:
         """Return which slice owns each instant of a track; cached."""
         if track not in self._segments:
             rows = self.streams.get(track, self.threads.get(track, np.empty(0, np.int64)))
-            depth = self.trace.slices["depth"].to_numpy()
-            cut = nested_segments(rows, self.ts, self.end, self.parent, depth) if len(rows) else None
-            self._segments[track] = cut or segments(rows, self.ts[rows], self.end[rows])
+            self._segments[track] = segments(rows, self.ts[rows], self.end[rows])
         return self._segments[track]
 
 

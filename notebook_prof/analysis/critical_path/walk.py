@@ -139,7 +139,7 @@ def cut_at_owners(graph: Dependences, runs: PathRuns) -> tuple[PathRuns, IntArra
     tracks = [(track, np.flatnonzero((runs.track == track) & ~whole)) for track in np.unique(runs.track)]
     first, count = np.zeros(len(runs.start), np.int64), np.ones(len(runs.start), np.int64)
     for track, cut in tracks:
-        at = graph.segments(int(track)).at
+        at = graph.resources.segments(int(track)).at
         first[cut] = np.searchsorted(at, runs.start[cut], side="right") - 1
         count[cut] = np.searchsorted(at, runs.end[cut], side="left") - first[cut]
     until = np.cumsum(count)
@@ -147,7 +147,7 @@ def cut_at_owners(graph: Dependences, runs: PathRuns) -> tuple[PathRuns, IntArra
     total = int(count.sum())
     start, row = np.empty(total, np.int64), np.empty(total, np.int64)
     for track, cut in tracks:
-        at, owner = graph.segments(int(track))
+        at, owner = graph.resources.segments(int(track))
         own = np.cumsum(count[cut]) - count[cut]
         piece = np.arange(int(count[cut].sum())) + np.repeat(begins[cut] - own, count[cut])
         segment = piece + np.repeat(first[cut] - begins[cut], count[cut])
@@ -328,7 +328,7 @@ def _of_thread(graph: Dependences, ts: int, track: int) -> Stretch:
             k = around[np.argmax(waits.begin[around])]
             begin, end = int(waits.begin[k]), int(waits.end[k])
             return Stretch("wait", begin, end, track, int(waits.slice[k]), track, -1)
-    starts, owner = graph.segments(track)
+    starts, owner = graph.resources.segments(track)
     at = int(np.searchsorted(starts, ts, side="right")) - 1
     if owner[at] >= 0:
         return _running(graph, int(owner[at]))

@@ -50,12 +50,6 @@ class Why:
     def __repr__(self) -> str:
         return self.text
 
-    @property
-    def line(self) -> str | None:
-        """The user's line that takes most of the stretch; None if not recorded."""
-        by_line = self.pieces.groupby("line", observed=True)["dur_ns"].sum()
-        return None if by_line.empty else str(by_line.idxmax())
-
 
 def why(
     trace: Trace, ts: int | None = None, track: int | str | None = None, *, slice: int | None = None
@@ -69,7 +63,7 @@ def why(
     track : int or str, optional
         Key or name of a thread or stream. Default: the thread that runs the steps.
     slice : int, optional
-        Row of a slice to explain, instead of an instant. An instant stands for its innermost slice.
+        Row of a slice to explain, instead of an instant.
 
     Returns
     -------
@@ -85,8 +79,7 @@ def why(
 
     Notes
     -----
-    The causes are those of `critical_path`, followed back from the end of the stretch to its start. They
-    partition the stretch, so shares sum to 1; nothing before the stretch made it longer.
+    The causes are those of `critical_path`, followed back from the end of the stretch to its start.
 
     Examples
     --------

@@ -10,7 +10,7 @@ import pandas as pd
 
 from ...errors import OptionError, check_option
 from ...trace import Trace, Window
-from ...trace.arrays import BoolArray, IntArray
+from ...trace.arrays import BoolArray, IntArray, number_rows
 from ..scope import Numbers, Scope, Texts, WindowLike, bounds, on_device, on_host
 from .line_calls import shown_frames
 from .stack_nodes import device_sums, node_sums, placed, stack_nodes, with_children
@@ -65,8 +65,7 @@ def call_tree(
 
     Notes
     -----
-    The stacks are those of `flame`. Recursion has a row for each level. Device work is in a row only if its
-    launch was recorded and kept.
+    The stacks are those of `flame`. Device work is in a row only if its launch was recorded and kept.
 
     Examples
     --------
@@ -116,11 +115,10 @@ def bottom_up(
     DataFrame
         The columns of `call_tree`, each row before its callers, by self time, longest first.
 
-        A row without a parent is everything with its name and category; the ``self_ns`` of these rows sum to
-        the busy time of threads. A row below is the part called by these callers: counts and self times of
-        callers sum to those of the row above, except for the part without a caller. ``total_ns`` and
-        ``device_ns`` count recursion once in each row, so with recursion those of callers sum to more.
-        ``share`` is ``self_ns`` of all.
+        A row without a parent is everything with its name and category. A row below is the part called by
+        these callers: counts and self times of callers sum to those of the row above, except for the part
+        without a caller. ``total_ns`` and ``device_ns`` count recursion once in each row. ``share`` is
+        ``self_ns`` of all.
 
     Examples
     --------
@@ -141,17 +139,23 @@ def bottom_up(
 
 def from_below(tree: pd.DataFrame, levels: int | None = None, least_share: float = 0.0) -> pd.DataFrame:
     """Invert a call tree (without threads) into the table of `bottom_up`."""
+    label, _ = number_rows(tree["name"], tree["category"])
+    return _listed(with_callers(tree, np.arange(len(tree)), label, levels, least_share), totals=False)
+
+
+def with_callers(
+    tree: pd.DataFrame, rows: IntArray, label: IntArray, levels: int | None = None, least_share: float = 0.0
+) -> pd.DataFrame:
+    """Merge rows of a call tree with the same label, then their callers, level by level; parents first."""
     up = tree["parent"].to_numpy(dtype=np.int64, na_value=-1)
     size = len(tree)
-    kinds = tree["category"].cat
-    label = pd.factorize(tree["name"])[0] * (len(kinds.categories) + 1) + kinds.codes.to_numpy(np.int64) + 1
     weights = {name: tree[name].to_numpy() for name in ("count", *_TIMES)}
     outermost = np.ones(size, dtype=bool)
     parts: dict[str, list[IntArray]] = {name: [] for name in ("parent", "depth", "first", *weights)}
     sums = {name: int(tree[name].sum()) for name in ("self_ns", "device_self_ns")}
     least = {name: least_share * whole for name, whole in sums.items() if whole}
     of, at, made = np.full(size, -1, np.int64), np.arange(size), 0
-    rows, level = np.arange(size), 0
+    level = 0
     while len(rows) and (levels is None or level <= levels):
         code, keys = pd.factorize((of[rows] + 1) * (int(label.max()) + 1) + label[at[rows]])
         first = np.unique(code, return_index=True)[1]
@@ -172,7 +176,7 @@ def from_below(tree: pd.DataFrame, levels: int | None = None, least_share: float
     joined = {name: np.concatenate(values or [np.empty(0, np.int64)]) for name, values in parts.items()}
     first = joined.pop("first")
     named = tree[["name", "category"]].iloc[first].reset_index(drop=True)
-    return _listed(pd.concat([named, pd.DataFrame(joined)], axis=1), totals=False)
+    return pd.concat([named, pd.DataFrame(joined)], axis=1)
 
 
 def heaviest_stack(

@@ -42,17 +42,16 @@ def compilations(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
         - ``ts``, ``dur`` int64: ns; before the first recorded instant `ts` is negative;
         - ``step`` Int64: the recorded step in which it began, missing for none;
-        - ``id`` str: TorchDynamo's, like ``0/1``: number of the function, and how often it was compiled
-          before;
-        - ``function`` str; ``place`` str: where it begins, or where it continues after a graph break, as
-          ``cell:4``; both empty for a backward graph;
+        - ``id`` str: TorchDynamo's, like ``0/1``: number of the function, and of its earlier compilations;
+        - ``function`` str; ``place`` str: where it begins, or continues after a graph break, as ``cell:4``;
+          both empty for a backward graph;
         - ``resumed`` bool: it continues after a graph break; ``backward`` bool;
         - ``dynamo_ns``, ``aot_ns``, ``inductor_ns``, ``codegen_ns`` int64: time of TorchDynamo, AOTAutograd,
           Inductor and code generation, including the C++ and Triton compilers; they sum to `dur`;
         - ``operators`` int64: number in the graph; ``guards`` int64: number of conditions for its reuse;
         - ``cached`` bool: the code came from a cache on disk;
-        - ``guard`` str: the condition that failed, empty for a first compilation; ``guard_place`` str: the
-          line of the condition, if TorchDynamo reports it;
+        - ``guard`` str: the condition that failed, empty for a first compilation; ``guard_place`` str: its
+          line, if reported;
         - ``failure`` str: why it could not be compiled; otherwise empty.
 
     Notes
@@ -67,16 +66,19 @@ def compilations(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
         table = table[(table["ts"] >= window[0]) & (table["ts"] < window[1])]
     table = table.sort_values("ts", kind="stable")
     step = steps_at(trace, table["ts"].to_numpy())
-    location = table["file"].astype(str) + ":" + table["line"].astype(str)
-    guarded = table["guard_file"].astype(str) + ":" + table["guard_line"].astype(str)
     return COMPILATIONS.frame(
         {
             **{name: table[name].to_numpy() for name in COMPILATIONS.names if name in table},
             "step": pd.arrays.IntegerArray(step, step < 0),
-            "place": location.where(table["file"] != "", "").tolist(),
-            "guard_place": guarded.where(table["guard_file"] != "", "").tolist(),
+            "place": _places(table["file"], table["line"]),
+            "guard_place": _places(table["guard_file"], table["guard_line"]),
         }
     )
+
+
+def _places(file: pd.Series[str], line: pd.Series[int]) -> list[str]:
+    places: list[str] = (file.astype(str) + ":" + line.astype(str)).where(file != "", "").tolist()
+    return places
 
 
 def fused_kernels(trace: Trace) -> pd.DataFrame:
@@ -98,9 +100,8 @@ def fused_kernels(trace: Trace) -> pd.DataFrame:
 
     Notes
     -----
-    The source is comments in the modules that Inductor writes: they name the nodes of TorchDynamo's graph
-    that are in a kernel, and the lines of these nodes. C++ for the host has no such comments: there the
-    operators come from the kernel's name, and the lines from the nodes with these operators.
+    The source is comments in the modules that Inductor writes. C++ for the host has none: there the operators
+    come from the kernel's name, and the lines from the graph's nodes with these operators.
     """
     table = recorded_table(trace, "fused_kernels")
     if table is None:
@@ -152,7 +153,7 @@ def graph_breaks(trace: Trace) -> pd.DataFrame:
     reason = reasons.reindex(pd.MultiIndex.from_frame(rows[["file", "function"]])).fillna("")
     return GRAPH_BREAKS.frame(
         {
-            "place": (rows["file"].astype(str) + ":" + rows["line"].astype(str)).tolist(),
+            "place": _places(rows["file"], rows["line"]),
             "function": rows["function"].tolist(),
             "reason": reason.tolist(),
             "count": rows["count"].to_numpy(),

@@ -13,7 +13,7 @@ from ...trace import Trace
 from ...trace.arrays import IntArray, number_rows, positions
 from ..grouping import outermost, sums
 from ..scope import Numbers, Texts, WindowLike, many, on_device, on_host
-from .call_tree import call_tree
+from .call_tree import call_tree, with_callers
 from .line_calls import shown_frames
 from .stack_nodes import device_sums, node_sums, placed, stack_nodes, with_children
 
@@ -45,23 +45,16 @@ def flame(
     metric : {"self_ns", "device_ns", "count"}
         The meaning of `value`: self time on the host, durations of device work launched there, or the number
         of slices.
-    step : int or iterable of int, optional
-        Keep slices of these steps.
-    phase, category, line : str or iterable of str, optional
-        Keep slices of these: ``category="python"`` leaves only Python frames; a line is written as
-        ``cell:12``.
-    track : int or iterable of int, optional
-        Keep these threads.
+    step, phase, category, track, line, fold_libraries
+        As in `call_tree`.
     by_thread : bool
         Whether each thread is a root; otherwise equal stacks of all threads are merged.
     by_line : bool
-        Whether each line of the user's source is a root instead, with its work in any thread but without the
-        work of other lines below it. The last root is ``not in lines``.
+        Whether each line of the user's source is a root instead, with its work in any thread but without
+        that of other lines below it. The last root is ``not in lines``.
     order : {"left_heavy", "time"}
         ``left_heavy`` merges all equal stacks, the largest sibling on the left; ``time`` merges only
         neighbours in time, in the order in which they began. See `sandwich` for a single name.
-    fold_libraries : bool
-        Fold functions of libraries, and calls inside operators, as in `call_tree`.
 
     Returns
     -------
@@ -78,11 +71,10 @@ def flame(
 
     Notes
     -----
-    The stacks do not contain slices that are left out: their content is below the nearest kept slice around
-    it. Threads without kept slices do not appear. A slice that outlasts the one around it by more than
-    half of its own length is not below it: a step outlives the call that began it. The marks of all steps
-    (``ProfilerStep#4``) are one node, ``ProfilerStep*``, except with ``order="time"``. The total of a line is
-    its ``self_ns`` in `lines`, plus the work of other threads for it.
+    The content of a slice that is left out is below the nearest kept slice around it. A slice that outlasts
+    the one around it by more than half of its own length is not below it: a step outlives the call that began
+    it. The marks of all steps (``ProfilerStep#4``) are one node, ``ProfilerStep*``, except with
+    ``order="time"``. The total of a line is its ``self_ns`` in `lines`, plus other threads' work for it.
 
     Examples
     --------
@@ -165,8 +157,7 @@ def sandwich(
         The first row is the name, with ``depth`` 0. Rows with ``depth`` above 0 are callees: `value` is their
         own time, `total` includes everything below. Rows with ``depth`` below 0 are callers: `total` is the
         name's time through them, `value` the part without a further caller. ``parent`` is the adjacent row
-        towards the name; the `total` of a parent's rows sum to no more than its own. Inner calls of a
-        recursion are below the outermost one. ``share`` is `total` of all that is kept.
+        towards the name. Inner calls of a recursion are below the outermost one.
 
     Examples
     --------
@@ -193,7 +184,12 @@ def sandwich_of(tree: pd.DataFrame, names: list[str], metric: str = "self_ns") -
     top = np.flatnonzero(outermost(up, named) == np.arange(len(tree)))
     label, _ = number_rows(tree["name"], tree["category"])
     below = laid_out(_callees(tree, top, up, label, own))
-    above = laid_out(_callers(tree, top, up, label, whole))
+    label[top] = label.max(initial=0) + 1  # one root, whatever their names and categories
+    above = with_callers(tree, top, label)
+    total, up = above[whole].to_numpy(), above["parent"].to_numpy()
+    value = total.copy()
+    np.subtract.at(value, up[up >= 0], total[up >= 0])
+    above = laid_out(above.assign(value=value))
     if len(top) and len(names) > 1:
         below.loc[0, "name"] = f"{len(names)} names"
     callers = above.iloc[1:]
@@ -221,32 +217,5 @@ def _callees(tree: pd.DataFrame, top: IntArray, up: IntArray, label: IntArray, o
     rows = np.flatnonzero(of[:-1] >= 0)
     first = rows[np.unique(of[rows], return_index=True)[1]]
     value, count = (sums(of[rows], tree[name].to_numpy()[rows], made) for name in (own, "count"))
-    return _nodes(tree, first, of[up[first]], depth[first]).assign(value=value, count=count)
-
-
-def _callers(tree: pd.DataFrame, top: IntArray, up: IntArray, label: IntArray, whole: str) -> pd.DataFrame:
-    """Merge the rows above `top`, whose rows become the root, weighted by the time of `top`."""
-    weights = [tree[name].to_numpy()[top] for name in (whole, "count")]
-    of, at, made = np.zeros(len(top), np.int64), up[top], min(len(top), 1)
-    parents, first, depths = [np.full(made, -1)], [top[:1]], [np.zeros(made, np.int64)]
-    totals_of = [[np.bincount(of, values, minlength=made)] for values in weights]
-    while len(kept := np.flatnonzero(at >= 0)):
-        of, at, weights = of[kept], at[kept], [values[kept] for values in weights]
-        code, keys = pd.factorize(of * (int(label.max()) + 1) + label[at])
-        index = np.unique(code, return_index=True)[1]
-        parents.append(of[index])
-        first.append(at[index])
-        depths.append(np.full(len(keys), len(depths)))
-        for total, values in zip(totals_of, weights, strict=True):
-            total.append(np.bincount(code, values))
-        of, at, made = made + code, up[at], made + len(keys)
-    totals, counts = (np.concatenate(parts).astype(np.int64) for parts in totals_of)
-    parent, value = np.concatenate(parents), totals.copy()
-    table = _nodes(tree, np.concatenate(first), parent, np.concatenate(depths))
-    np.subtract.at(value, parent[parent >= 0], totals[parent >= 0])
-    return table.assign(count=counts, value=value)
-
-
-def _nodes(tree: pd.DataFrame, first: IntArray, parent: IntArray, depth: IntArray) -> pd.DataFrame:
-    named = tree[["name", "category"]].iloc[first].reset_index(drop=True)
-    return named.assign(parent=parent.astype(np.int64), depth=depth.astype(np.int64))
+    table = tree[["name", "category"]].iloc[first].reset_index(drop=True)
+    return table.assign(parent=of[up[first]], depth=depth[first], value=value, count=count)

@@ -120,8 +120,7 @@ def hotspots(
         - ``name`` str: the function (or operator); ``file`` str, empty if not recorded; ``line`` Int64: for a
           function its longest line, missing if not recorded;
         - ``count`` int64: slices; ``total_ns`` int64: time with one of them open, summed over threads;
-        - ``self_ns`` int64: an operator's self time counts for the line that called it; over all rows it sums
-          to the busy time of threads;
+        - ``self_ns`` int64: an operator's self time counts for the line that called it;
         - ``share`` float64: of all `self_ns`.
 
     Examples

@@ -127,8 +127,7 @@ def imports(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
         - ``module`` str: package or module, like ``pandas``; ``text`` str: the line that led to it;
         - ``ts`` int64 ns: when its import first began;
-        - ``total_ns`` int64: time until it was imported, including the modules that it imports, which have no
-          rows.
+        - ``total_ns`` int64: time until it was imported, including the modules that it imports.
 
     Examples
     --------

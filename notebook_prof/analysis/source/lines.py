@@ -59,13 +59,12 @@ def lines(
     step : int or iterable of int, optional
         Only the time in these steps, cut at their edges; costs of the slices of these steps.
     phase : str or iterable of str, optional
-        Only the time in which the line's thread, or another thread for it, was in these phases; costs of the
-        slices of these phases.
+        Only the time in which the line's thread, or another thread for it, was in these phases, and their
+        costs.
     name, category : str or iterable of str, optional
-        The same for slices of these names or categories. Lines that launched device work of these are also
-        listed.
+        The same for slices of these; lines that launched device work of these are also listed.
     track : int or iterable of int, optional
-        Only the time on these threads; costs of the slices on these threads and streams.
+        Only the time on these threads; costs on these threads and streams.
     remainder : bool
         Add a last row for time outside any line, with an empty `file` and `line` 0; only with `window`.
 
@@ -75,16 +74,13 @@ def lines(
         By `total_ns`, longest first; empty if no lines were recorded.
 
         - ``file`` str: ``cell`` for the profiled cell, else the path; ``line`` int64; ``text`` str;
-        - ``count`` Int64: number of runs, missing if it was only sampled, or for a loop with steps that
-          were not recorded;
+        - ``count`` Int64: number of runs; missing if only sampled, or for a loop with unrecorded steps;
         - ``total_ns`` int64: time during which the line or its callees ran, in any thread: recursion and
-          several threads at once count once, so it never exceeds the span;
-        - ``self_ns`` int64: the same without other lines below it, summed over threads: library time belongs
-          to the line;
-        - ``unrecorded_ns`` int64: the part of ``total_ns`` and ``self_ns`` outside the recorded steps, where
-          only the cell's statements were timed (as in `account`); 0 if anything but a window is selected;
-        - ``awaited_ns`` int64: time during which asyncio's tasks were suspended here and none ran; 0 if
-          anything but a window is selected;
+          several threads at once count once;
+        - ``self_ns`` int64: the same without other lines below it, summed over threads, with library time;
+        - ``unrecorded_ns`` int64: the part of both outside the recorded steps, where only the cell's
+          statements were timed (as in `account`); ``awaited_ns`` int64: time during which asyncio's tasks
+          were suspended here and none ran; both 0 if anything but a window is selected;
         - ``share`` float64: ``total_ns`` of the window, of the steps, of the cell, of a notebook's cells, or
           of the span of a file;
         - ``device_ns`` int64: duration of the device work that it launched, including that of a backward that
@@ -98,8 +94,8 @@ def lines(
           ``peak_bytes``: those alive at the peak of their device or host. If the heap was traced and there is
           no window, the last two are those of ``p.memory.heap()`` on the host, for all libraries;
         - ``threads`` int64: threads and processes in which it ran;
-        - ``samples`` Int64: samples of the line or its callees, summed over threads: the evidence for times
-          that are not ``exact``. Missing without recorded samples, as in files of other profilers;
+        - ``samples`` Int64: samples of the line or its callees, summed over threads; missing without recorded
+          samples, as in files of other profilers;
         - ``exact`` bool: timed each time it ran instead of sampled.
 
     Raises
@@ -111,14 +107,13 @@ def lines(
 
     Notes
     -----
-    On each thread ``self_ns`` sums to the time with any user's line open. With ``remainder`` the columns sum
-    to the whole: ``self_ns`` to the busy time of threads and to what was not recorded (the sum of
-    ``unrecorded_ns``), ``device_ns`` to the duration of all device work,
-    ``backward_ns`` to the self time of phase backward, ``bytes_allocated`` to all blocks.
+    With ``remainder`` the columns sum to the whole: ``self_ns`` to the busy time of threads and the sum of
+    ``unrecorded_ns``, ``device_ns`` to the duration of all device work, ``backward_ns`` to the self time of
+    phase backward, ``bytes_allocated`` to all blocks.
 
-    Backward and forward are matched by autograd's node numbers (Kineto's ``fwdbwd`` flows). A line that runs
-    inside a backward node keeps that time: the second forward of checkpointing, and the backward of a
-    ``torch.autograd.Function``. ``AccumulateGrad`` and hooks have no forward line.
+    Backward and forward are matched by autograd's node numbers. A line that runs inside a backward node keeps
+    that time (checkpointing's second forward, the backward of a ``torch.autograd.Function``).
+    ``AccumulateGrad`` and hooks have no forward line.
 
     Examples
     --------
@@ -157,13 +152,26 @@ def lines(
     track = host.ints("track")
     beside = int(covered(track, host.ts, host.end).sum()) - in_lines
     span = _whole(trace, window)
-    row_of_rest = {"file": "", "line": 0, "text": NOT_IN_LINES, "count": None, "total_ns": beside,
-                   "self_ns": beside, "unrecorded_ns": 0, "awaited_ns": 0, "share": beside / max(span, 1),
-                   "threads": len(np.unique(track)), "samples": looks[-1],
-                   **{name: values[-1] for name, values in costs.items()},
-                   "exact": False}  # fmt: skip
-    last = COLUMNS.of_rows([row_of_rest])
-    return pd.concat([table, last], ignore_index=True) if len(table) else last
+    last = {"file": "", "line": 0, "text": NOT_IN_LINES, "total_ns": beside, "self_ns": beside,
+            "share": beside / max(span, 1), "threads": len(np.unique(track)), "samples": looks[-1],
+            **{name: values[-1] for name, values in costs.items()}}  # fmt: skip
+    return _with_rows(trace, table, pd.DataFrame([last]))
+
+
+def _with_rows(trace: Trace, table: pd.DataFrame, more: pd.DataFrame) -> pd.DataFrame:
+    """Append rows; columns that they lack are as for a line that was not seen to run."""
+    sampled = 0 if recorded_table(trace, SAMPLES) is not None else pd.NA
+    blank: dict[str, Any] = dict.fromkeys(COLUMNS.names, 0)
+    blank |= {"count": pd.NA, "share": 0.0, "samples": sampled, "exact": False}
+    missing = {name: value for name, value in blank.items() if name not in more}
+    new = COLUMNS.frame(dict(more.assign(**missing).reset_index(drop=True)[COLUMNS.names].items()))
+    return pd.concat([table, new], ignore_index=True) if len(table) else new
+
+
+def _rows_of(table: pd.DataFrame, more: pd.DataFrame) -> IntArray:
+    """Return the row of each line of `more` in the table; -1 without."""
+    places, sought = (pd.MultiIndex.from_frame(one[["file", "line"]]) for one in (table, more))
+    return as_ints(places.get_indexer(sought))
 
 
 def _with_unrecorded(
@@ -174,29 +182,21 @@ def _with_unrecorded(
     if account is None or "kind" not in account or "cell" in account:
         return table
     timed = account[account["kind"].isin(("code", "outside-window")) & (account["line"] > 0)]
-    sampled = recorded_table(trace, SAMPLES) is not None
     rows = []
     for line, own in timed.groupby("line"):  # a loop over the statements of a cell, of which there are few
         spans = subtract(union(*bounds(own)), recorded)
         if missed := length(spans if window is None else clip(spans, (int(window[0]), int(window[1])))):
             count = len(own) if (own["kind"] == "code").all() else None
-            rows.append(
-                {"file": CELL, "line": line, "text": own["text"].iloc[0], "count": count, "share": 0.0,
-                 "exact": True, "threads": 1, "samples": 0 if sampled else None,
-                 **dict.fromkeys(("total_ns", "self_ns", "unrecorded_ns"), missed),
-                 **dict.fromkeys(("awaited_ns", *COSTS), 0)}
-            )  # fmt: skip
+            rows.append((CELL, line, own["text"].iloc[0], count, missed, missed, missed, 1, True))
     if not rows:
         return table
-    more = COLUMNS.of_rows(rows)
-    at_line = pd.Series(table.index, table["line"].where(table["file"] == CELL, -1))
-    both = more["line"].isin(at_line.index).to_numpy()
-    at = at_line[more.loc[both, "line"]].to_numpy()
-    table = table.copy()
-    for name in ("total_ns", "self_ns", "unrecorded_ns"):
-        table.loc[at, name] += more.loc[both, name].to_numpy()
-    table.loc[at[more.loc[both, "count"].isna().to_numpy()], "count"] = pd.NA
-    table = pd.concat([table, more[~both]], ignore_index=True) if len(table) else more
+    times = ["total_ns", "self_ns", "unrecorded_ns"]
+    more = pd.DataFrame(rows, columns=["file", "line", "text", "count", *times, "threads", "exact"])
+    at, table = _rows_of(table, more), table.copy()
+    for name in times:
+        table.loc[at[at >= 0], name] += more.loc[at >= 0, name].to_numpy()
+    table.loc[at[(at >= 0) & more["count"].isna().to_numpy()], "count"] = pd.NA
+    table = _with_rows(trace, table, more[at < 0])
     table["share"] = table["total_ns"] / max(_whole(trace, window), 1)
     return table.sort_values("total_ns", ascending=False, kind="stable", ignore_index=True)
 
@@ -212,17 +212,9 @@ def _with_awaited(trace: Trace, table: pd.DataFrame, window: WindowLike) -> pd.D
     key = ["file", "line", "text"]
     seen = looks[key].assign(awaited_ns=end - begin)[(end > begin) & (looks["file"] != "")]
     seen = seen.groupby(key, sort=False, as_index=False)["awaited_ns"].sum()
-    places = pd.MultiIndex.from_frame(table[key[:2]])
-    at = places.get_indexer(pd.MultiIndex.from_frame(seen[key[:2]]))
-    table = table.copy()
+    at, table = _rows_of(table, seen), table.copy()
     table.loc[at[at >= 0], "awaited_ns"] = seen["awaited_ns"].to_numpy()[at >= 0]
-    new = seen[at < 0].sort_values("awaited_ns", ascending=False, kind="stable")
-    if not len(new):
-        return table
-    nothing = dict.fromkeys(("total_ns", "self_ns", "unrecorded_ns", "threads", *COSTS), 0)
-    sampled = 0 if recorded_table(trace, SAMPLES) is not None else pd.NA
-    new = new.assign(count=pd.NA, share=0.0, samples=sampled, exact=False, **nothing)
-    return pd.concat([table, COLUMNS.frame(dict(new.items()))], ignore_index=True)
+    return _with_rows(trace, table, seen[at < 0].sort_values("awaited_ns", ascending=False, kind="stable"))
 
 
 def _looks(trace: Trace, scope: Scope, row: IntArray, size: int, window: WindowLike) -> Any:

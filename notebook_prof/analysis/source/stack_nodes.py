@@ -72,17 +72,16 @@ def stack_nodes(
     label = (number * (len(kinds.categories) + 1))[names.codes.to_numpy()]
     label += kinds.codes.to_numpy()
     of_slice = np.full(count + 1, -1, dtype=np.int64)
-    columns: dict[str, list[Any]] = {"parent": [], "depth": [], "first": []}
+    # parents, depths and first rows of nodes, level by level
+    parts = [(np.empty(0, np.int64),) * 3]
     made, roots, root_names = 0, np.full(len(scope.rows), -1, dtype=np.int64), list[str]()
     todo = np.arange(len(scope.rows))
     if (by_thread or line is not None) and len(scope.rows):
         key = scope.ints("track") if line is None else line[scope.rows]
         kept, roots = np.unique(key, return_inverse=True)
         root_names = _thread_names(trace, kept) if line is None else _line_names(trace, kept)
-        columns["parent"].append(np.full(len(kept), -1))
-        columns["depth"].append(np.zeros(len(kept), dtype=np.int64))
-        columns["first"].append(-1 - np.arange(len(kept)))
         made = len(kept)
+        parts.append((np.full(made, -1), np.zeros(made, np.int64), -1 - np.arange(made)))
     if line is not None:
         stands = is_line(slices)[scope.rows]
         of_slice[scope.rows[stands]] = roots[stands]
@@ -102,18 +101,17 @@ def stack_nodes(
             first = np.empty(len(values), np.int64)
             first[key[::-1]] = np.arange(len(key))[::-1]
         of_slice[rows] = made + key
-        columns["parent"].append(caller[first])
-        columns["depth"].append(np.full(len(first), level))
-        columns["first"].append(rows[first])
+        parts.append((caller[first], np.full(len(first), level), rows[first]))
         made, level = made + len(first), level + 1
-    joined = {what: np.concatenate(parts or [roots[:0]]) for what, parts in columns.items()}
+    parent, depth, first = (np.concatenate(column) for column in zip(*parts, strict=True))
+    table = _table(trace, parent, depth, first, root_names, merged=not in_time)
     if shown is not None:
         is_folded = np.zeros(count, dtype=bool)
         is_folded[whole.rows] = True
         is_folded[scope.rows] = False
         folded = np.flatnonzero(is_folded)
         of_slice[folded] = of_slice[nearest[folded]]
-    return StackNodes(of_slice, scope.rows, _table(trace, joined, root_names, merged=not in_time))
+    return StackNodes(of_slice, scope.rows, table)
 
 
 def working_threads(trace: Trace) -> list[int] | None:
@@ -173,10 +171,9 @@ def _line_names(trace: Trace, codes: IntArray) -> list[str]:
 
 
 def _table(
-    trace: Trace, columns: dict[str, IntArray], root_names: list[str], *, merged: bool
+    trace: Trace, parent: IntArray, depth: IntArray, first: IntArray, root_names: list[str], *, merged: bool
 ) -> pd.DataFrame:
     slices = trace.slices
-    first = columns["first"]
     root = first < 0
     row = np.where(root, -1, first)
     name = texts(slices["name"], np.append(slices["name"].cat.codes.to_numpy(), -1)[row])
@@ -187,9 +184,7 @@ def _table(
         words[root] = np.array(root_names, dtype=object)[-1 - first[root]]
         name = name.mask(root, pd.Series(words, dtype="str"))
     category = slices["category"].array.take(row, allow_fill=True)
-    return pd.DataFrame(
-        {"parent": columns["parent"], "depth": columns["depth"], "name": name, "category": category}
-    )
+    return pd.DataFrame({"parent": parent, "depth": depth, "name": name, "category": category})
 
 
 def node_sums(nodes: StackNodes, node: IntArray, weights: npt.NDArray[Any] | None = None) -> IntArray:

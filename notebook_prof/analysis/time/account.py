@@ -6,11 +6,10 @@ from typing import Any, Final
 
 import numpy as np
 import pandas as pd
-from pandas.api.types import union_categoricals
 
 from ...trace import Trace, union
 from ...trace.arrays import IntArray
-from ...trace.intervals import Intervals, as_ints, clip, first_claims
+from ...trace.intervals import as_ints, clip, first_claims
 from ...trace.schema import Table
 from ...units import format_items
 from ..busy_time import busy_within
@@ -44,18 +43,17 @@ def account(trace: Trace) -> pd.DataFrame:
     DataFrame
         One row per part, by first instant; empty if the trace has no length.
 
-        - ``part`` str: in words; ``kind`` str: ``steps`` (the steps of one loop), ``code`` (a statement
-          outside of steps), ``outside-window`` (steps outside the requested window: counted, not recorded),
-          ``profiler`` (our own start and stop), ``not-recorded``, or ``display`` (of the cell's result and
-          its figures, after its last statement). The parts of a notebook are its cells, and
-          ``not-recorded``, the time between them;
+        - ``part`` str: in words; ``kind`` str: ``steps`` (of one loop), ``code`` (a statement outside of
+          steps), ``outside-window`` (steps that were counted, not recorded), ``profiler`` (our own start and
+          stop), ``not-recorded``, or ``display`` (of the cell's result and its figures). The parts of a
+          notebook are its cells, and ``not-recorded``, the time between them;
         - ``line`` Int64 and ``text`` str: the statement or the head of the loop in the cell;
         - ``ts``, ``dur`` int64 ns: first instant, and total time of the part. Durations sum exactly to the
           length of the cell;
         - ``share`` float64: of that length; ``steps`` int64: steps that ended in it;
         - ``cpu_ns`` Int64: CPU time of the process and its children meanwhile; ``wait_ns`` Int64: time in
-          which the cell's thread neither ran nor waited for a core; both missing if CPU time was not
-          recorded during more than a tenth of the part; `wait_ns` also on macOS and Windows;
+          which the cell's thread neither ran nor waited for a core (not on macOS and Windows); both missing
+          if CPU time was not recorded during more than a tenth of the part;
         - ``device_ns`` int64: time with work on any device;
         - ``loop`` Int64: number of the loop of steps.
 
@@ -147,33 +145,29 @@ def _derived(trace: Trace) -> pd.DataFrame:
     busy = union(np.concatenate([host.ts, work.ts]), np.concatenate([host.end, work.end]))
     claims = [union(*bounds(own)) for _, own in by_loop]
     claims += [clip(busy, span), union([span.start], [span.end])]
-    *of_loops, code, rest = first_claims(claims)
-    pieces = [
-        _rows(own, "steps", f"found by {table['source'].iloc[0]}", loop, bounds(table)[1])
-        for own, (loop, table) in zip(of_loops, by_loop, strict=True)
-    ]
-    pieces.append(_rows(code, "code", "outside of steps" if len(steps) else "all work"))
-    pieces.append(_rows(rest, "not-recorded", ""))
-    text = union_categoricals([piece["text"] for piece in pieces])
-    return pd.concat([piece.drop(columns="text") for piece in pieces], ignore_index=True).assign(text=text)
-
-
-def _rows(
-    intervals: Intervals, kind: str, text: str, loop: int = -1, step_ends: IntArray | None = None
-) -> pd.DataFrame:
-    ts, end = intervals
+    pieces = list(first_claims(claims))
+    loop_of = np.array([*(loop for loop, _ in by_loop), -1, -1])
+    kinds = [*["steps"] * len(by_loop), "code", "not-recorded"]
+    found = (f"found by {own['source'].iloc[0]}" for _, own in by_loop)
+    texts = [*found, "outside of steps" if len(steps) else "all work", ""]
+    piece = np.repeat(np.arange(len(pieces)), [len(own) for own, _ in pieces])
+    ts, end = (np.concatenate(side) for side in zip(*pieces, strict=True))
     ended = np.zeros(len(ts), np.int64)
-    if step_ends is not None and len(ts):
-        interval = np.maximum(np.searchsorted(ts, step_ends, side="left") - 1, 0)
-        ended += np.bincount(interval, minlength=len(ts)).astype(np.int64)
-    one = np.zeros(len(ts), np.int8)  # there may be millions of rows with the same text, so store codes
-    fixed: dict[str, Any] = {
-        "kind": pd.Categorical.from_codes(one + KINDS.index(kind), list(KINDS)),
-        "line": np.int64(-1),
-        "text": pd.Categorical.from_codes(one, [text]),
-        "loop": np.int64(loop),
-    }
-    return pd.DataFrame({"ts": ts, "dur": end - ts, **fixed, "steps": ended})
+    for number, (_, own) in enumerate(by_loop):
+        rows = np.flatnonzero(piece == number)
+        at = np.searchsorted(ts[rows], bounds(own)[1], side="left") - 1
+        np.add.at(ended, rows[np.maximum(at, 0)] if len(rows) else rows, 1)
+    return pd.DataFrame(
+        {
+            "ts": ts,
+            "dur": end - ts,
+            "kind": pd.Categorical(kinds, categories=list(KINDS)).take(piece),
+            "line": np.int64(-1),
+            "text": pd.Categorical(texts).take(piece),
+            "loop": loop_of[piece],
+            "steps": ended,
+        }
+    )
 
 
 def _words(kind: str, line: int, text: str, steps: int, evaluated: bool, drawing: bool) -> str:

@@ -56,6 +56,11 @@ class CpuClock:
     cpu_ns: IntArray
     wait_ns: IntArray
 
+    def between(self, start: int, end: int) -> tuple[int, int]:
+        """Return CPU time and waits from one instant to another."""
+        spent, waited = (np.diff(at(self.ts, total, (start, end))) for total in (self.cpu_ns, self.wait_ns))
+        return int(spent[0]), int(waited[0])
+
 
 def cpu_clocks(trace: Trace) -> list[CpuClock]:
     """Return the recorded clocks, that of the process first; empty if there are none."""
@@ -127,8 +132,7 @@ def cpu(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
         - ``name`` str, ``kind`` str: ``process`` (all threads together), ``python`` (threads known to
           Python), ``native`` (others, such as OpenMP's), ``profiler`` (ours), ``child`` (whole processes);
-        - ``pid``, ``tid`` int64: -1 for a process as a whole, and for children that ended between two
-          readings;
+        - ``pid``, ``tid`` int64: -1 for whole processes, and for children that ended between two readings;
         - ``cpu_ns``, ``wait_ns``, ``wall_ns`` int64; ``share`` float64: `cpu_ns` of `wall_ns`.
 
     Notes
@@ -152,9 +156,7 @@ def cpu(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     wall = end - start
     rows = []
     for clock in clocks:
-        spent, waited = (
-            int(np.diff(at(clock.ts, column, (start, end)))[0]) for column in (clock.cpu_ns, clock.wait_ns)
-        )
+        spent, waited = clock.between(start, end)
         rows.append((clock.name, clock.kind, clock.pid, clock.tid, spent, waited, wall, spent / max(wall, 1)))
     rows.sort(key=lambda row: ({"process": 0, "child": 2}.get(row[1], 1), -row[4]))
     return COLUMNS.of_tuples(rows)
@@ -185,10 +187,9 @@ def cpu_use(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
         One row, or none if CPU time was not recorded.
 
         - ``wall_ns``, ``cpu_ns``, ``children_ns`` int64; ``cores``, ``cores_got`` float64: "got 1.1 of 2";
-        - ``ready_ns`` int64: time in which threads could run, summed over them; ``wait_ns`` int64: the part
-          without a core, which divides into ``lost_ns`` (cores went to other programs) and
-          ``oversubscribed_ns`` (more of its threads were ready than there are cores). Waits of our threads
-          do not count;
+        - ``ready_ns`` int64: time in which threads, except ours, could run, summed over them; ``wait_ns``
+          int64: the part without a core, which divides into ``lost_ns`` (cores went to other programs) and
+          ``oversubscribed_ns`` (more of its threads were ready than there are cores);
         - ``oversubscribed_share`` float64 of the time; ``most_threads`` float64: running or ready;
         - ``busy_threads``, ``native_threads`` int64.
 

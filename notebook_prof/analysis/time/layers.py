@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -11,48 +10,33 @@ import pandas as pd
 
 from ...trace import Trace, inherit
 from ...trace.arrays import IntArray
-from ...trace.intervals import as_ints
 from ...trace.schema import Table
+from ..grouping import sums
 from ..memory.blocks import chosen_events
 from ..name_labels import module_classes
 from ..scope import Numbers, WindowLike, ints, on_device, on_host, recorded_table
 from ..source.stack_nodes import placed, with_children
 
 
-@dataclass(frozen=True, slots=True)
-class ModuleTree:
-    """Modules in tree order: parents before children, by first run. Index `size` stands for no module."""
+class _Modules(NamedTuple):
+    """Modules in tree order: parents before children, by first run."""
 
-    size: int
     names: npt.NDArray[np.object_]
     # Index of the calling module; -1 for roots.
     parent: IntArray
     depth: IntArray
-    # Index of the module of each code of ``slices.module``; the last entry is for code -1.
-    position_of_code: IntArray
+    # Index of the module of each code of ``slices.module``; the number of modules stands for no module.
+    of_code: IntArray
 
-    def positions(self, codes: npt.NDArray[Any]) -> IntArray:
-        """Return the index of the module of each of these codes of ``slices.module``."""
-        return as_ints(self.position_of_code[codes])
+    def sums(self, codes: IntArray, weights: npt.NDArray[Any] | None = None) -> IntArray:
+        """Sum weights (by default, count) by module, without children; the last value is of no module."""
+        return sums(self.of_code[codes], weights, len(self.names) + 1)
 
     def with_children(self, own: IntArray) -> IntArray:
-        """Return the sum of values over each module and all modules below it; shape (size + 1,)."""
         return with_children(self.parent, self.depth, own)
 
-    def frame(self) -> pd.DataFrame:
-        """Return ``module parent depth``, with a last row for no module."""
-        names = np.array([*self.names, None], dtype=object)
-        above = np.append(np.where(self.parent < 0, self.size, self.parent), self.size)
-        return pd.DataFrame(
-            {
-                "module": pd.Series(names, dtype="str"),
-                "parent": pd.Series(names[above], dtype="str"),
-                "depth": np.append(self.depth, 0),
-            }
-        )
 
-
-def module_tree(trace: Trace) -> ModuleTree:
+def _modules(trace: Trace) -> _Modules:
     """Build the tree: a module's parent is the one being called when the module is first called."""
     # A module without a call (one that only a device slice names, say) is a root.
     slices = trace.slices
@@ -63,9 +47,20 @@ def module_tree(trace: Trace) -> ModuleTree:
     first = np.full(len(words), len(code), np.int64)  # of each module's calls
     np.minimum.at(first, code[called], np.flatnonzero(called))
     parent = np.where(first < len(code), np.append(around, -1)[np.minimum(first, len(code))], -1)
-    used = np.zeros(len(words) + 1, dtype=bool)
-    used[code] = True
-    return _ordered(words, first, parent, used[:-1])
+    used = np.unique(code[code >= 0])
+    number = np.full(len(words) + 1, -1)
+    number[used] = np.arange(len(used))
+    # a parent must begin before its child, so that there are no cycles
+    up = number[np.where((parent >= 0) & (first[parent] < first), parent, -1)][used]
+    depth, above = np.zeros(len(used), np.int64), up
+    while (above >= 0).any():
+        depth, above = depth + (above >= 0), np.append(up, -1)[above]
+    size = with_children(up, depth, np.ones(len(used), np.int64))
+    row, _ = placed(up, depth, size, [first[used]], gap=1)
+    of_code = np.full(len(words) + 1, len(used))
+    of_code[used] = row
+    order = np.argsort(row)
+    return _Modules(words[used][order], np.append(row, -1)[up][order], depth[order], of_code)
 
 
 def _enclosing_module(parent: IntArray, code: IntArray, called: npt.NDArray[np.bool_]) -> IntArray:
@@ -82,25 +77,6 @@ def _enclosing_module(parent: IntArray, code: IntArray, called: npt.NDArray[np.b
         todo = todo[same]
         todo = todo[up[todo] >= 0]
     return around
-
-
-def _ordered(
-    words: npt.NDArray[np.object_], first: IntArray, parent: IntArray, used: npt.NDArray[np.bool_]
-) -> ModuleTree:
-    codes = np.flatnonzero(used)
-    number = np.full(len(words) + 1, -1)
-    number[codes] = np.arange(len(codes))
-    # a parent must begin before its child, so that there are no cycles
-    up = number[np.where((parent >= 0) & (first[parent] < first), parent, -1)][codes]
-    depth, above = np.zeros(len(codes), np.int64), up
-    while (above >= 0).any():
-        depth, above = depth + (above >= 0), np.append(up, -1)[above]
-    size = with_children(up, depth, np.ones(len(codes), np.int64))
-    row, _ = placed(up, depth, size, [first[codes]], gap=1)
-    position = np.full(len(words) + 1, len(codes))
-    position[codes] = row
-    order = np.argsort(row)
-    return ModuleTree(len(codes), words[codes][order], np.append(row, -1)[up][order], depth[order], position)
 
 
 _PHASES: Final = ("forward", "backward", "optimizer")
@@ -150,9 +126,8 @@ def layers(
 
     Notes
     -----
-    A slice belongs to its ``module``: that of the nearest enclosing module call; for backward slices, that of
-    their forward slices; for device work, that of its launch. Optimizers step over parameters, not modules,
-    so their time has a module only if it was recorded.
+    A slice belongs to the nearest enclosing module call; backward slices to the module of their forward
+    slices; device work to that of its launch. Optimizers step over parameters, not modules.
 
     Examples
     --------
@@ -164,26 +139,39 @@ def layers(
     >>> layers(b.seal())[columns].head(2).values.tolist()
     [['Net', nan, 0, 1, 10, 4], ['fc', 'Net', 1, 1, 6, 6]]
     """
-    tree = module_tree(trace)
-    if not tree.size:
+    tree = _modules(trace)
+    if not len(tree.names):
         return _COLUMNS.empty()
     host = on_host(trace, window).where(step=step)
     device = on_device(trace, window).where(step=step)
-    table = tree.frame()
-    calls = host.codes("module")[host.among("category", ("module",))]
-    table["calls"] = np.bincount(tree.positions(calls), minlength=len(table))
+    names = np.array([*tree.names, None], dtype=object)
+    table = pd.DataFrame(
+        {
+            "module": pd.Series(names, dtype="str"),
+            "parent": pd.Series(names[np.append(tree.parent, -1)], dtype="str"),
+            "depth": np.append(tree.depth, 0),
+            "calls": tree.sums(host.codes("module")[host.among("category", ("module",))]),
+        }
+    )
     sides = (("", "host", host, host.self_ns), ("device_", "device", device, device.end - device.ts))
     for prefix, side, scope, weights in sides:
-        at, masks = tree.positions(scope.codes("module")), [scope.among("phase", (x,)) for x in _PHASES]
-        own = [
-            np.bincount(at[mask], weights[mask], minlength=tree.size + 1).astype(np.int64) for mask in masks
-        ]
+        codes, masks = scope.codes("module"), [scope.among("phase", (phase,)) for phase in _PHASES]
+        own = [tree.sums(codes[mask], weights[mask]) for mask in masks]
         table[f"{side}_self_ns"] = sum(own)
         for phase, spent in zip(_PHASES, own, strict=True):
             table[f"{prefix}{phase}_ns"] = tree.with_children(spent)
-    allocated, kept = _memory(trace, tree, window, step)
-    table["allocated_bytes"], table["kept_bytes"] = tree.with_children(allocated), tree.with_children(kept)
-    table = table.assign(**_parameters(trace, tree))
+    events, row = trace.allocations, ints(trace.allocations["slice"])
+    keep = chosen_events(trace, window, step, "forward")
+    codes, size = trace.slices["module"].cat.codes.to_numpy()[row[keep]], events["bytes"].to_numpy()[keep]
+    for column, kept in (("allocated_bytes", np.maximum(size, 0)), ("kept_bytes", size)):
+        table[column] = tree.with_children(tree.sums(codes, kept))
+    counted = recorded_table(trace, "modules")
+    for column in ("parameters", "parameter_bytes"):
+        count = pd.Series(dtype="Int64") if counted is None else counted.set_index("module")[column]
+        count = count[~count.index.duplicated(keep="last")].reindex(tree.names)
+        known = tree.with_children(np.append(count.notna(), False).astype(np.int64)) > 0
+        whole = tree.with_children(np.append(count.fillna(0), 0).astype(np.int64))
+        table[column] = pd.arrays.IntegerArray(whole, ~known)
     table["class"] = table["module"].map(module_classes(trace)).astype("str")
     prefix, side, *_ = sides[int(table["device_self_ns"].any())]
     total = table[[f"{prefix}{phase}_ns" for phase in _PHASES]].sum(axis=1)
@@ -191,29 +179,3 @@ def layers(
     if depth is not None:
         table = table[(table["depth"] <= depth).to_numpy() | table["module"].isna().to_numpy()]
     return _COLUMNS.frame(dict(table[_COLUMNS.names].reset_index(drop=True)))
-
-
-def _parameters(trace: Trace, tree: ModuleTree) -> dict[str, Any]:
-    """Return each module's parameters including its children's; missing if none of them were counted."""
-    table = recorded_table(trace, "modules")
-    columns: dict[str, Any] = {}
-    position_of = {str(name): number for number, name in enumerate(tree.names)}
-    for column in ("parameters", "parameter_bytes"):
-        own, counted = np.zeros(tree.size + 1, np.int64), np.zeros(tree.size + 1, np.int64)
-        if table is not None:
-            for name, count in zip(table["module"], table[column], strict=True):
-                if (at := position_of.get(str(name))) is not None:
-                    own[at], counted[at] = int(count), 1
-        missing = tree.with_children(counted) == 0
-        columns[column] = pd.arrays.IntegerArray(tree.with_children(own), missing)
-    return columns
-
-
-def _memory(trace: Trace, tree: ModuleTree, window: WindowLike, step: Numbers) -> tuple[IntArray, IntArray]:
-    """Return the bytes allocated and kept in the forward of each module, without its children."""
-    events, row = trace.allocations, ints(trace.allocations["slice"])
-    keep = chosen_events(trace, window, step, "forward")
-    positions = tree.positions(trace.slices["module"].cat.codes.to_numpy()[row[keep]])
-    size = events["bytes"].to_numpy()[keep]
-    allocated = np.bincount(positions, np.maximum(size, 0), minlength=tree.size + 1)
-    return allocated.astype(np.int64), np.bincount(positions, size, minlength=tree.size + 1).astype(np.int64)

@@ -66,9 +66,7 @@ def one_time(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
         - ``loading``: of code onto a device, and for the recorder;
         - ``graph-capture``: from start to end of a capture, and instantiation of the graph;
         - ``initialisation``: contexts, and calls of a runtime, other than copies, that take over 1 ms and at
-          least 20 times as long as other calls of this name while the devices are idle: they create a
-          context or load code lazily. Calls that are slow repeatedly, such as freeing in each iteration, do
-          not count;
+          least 20 times as long as other calls of this name while the devices are idle, but not repeatedly;
         - ``first-step``: the time by which the first of at least four steps exceeds the median of the others,
           if it is at least twice as long, without the kinds above.
 

@@ -66,9 +66,8 @@ def operators(
         Keep these. Device work belongs to the step (and phase) that launched it.
     waits : bool, optional
         True keeps the rows of calls that only wait, False the others. A name waits if all its slices are of
-        category ``sync``, if it synchronises a device (``cudaDeviceSynchronize``), or if Python or a library
-        uses it to wait for a lock, thread, socket, process, the clock or a runtime (``lock.acquire``,
-        ``select``). Blocking copies count as work. As with `name`, no `share` changes.
+        category ``sync``, if it synchronises a device, or if Python or a library uses it to wait for a lock,
+        thread, socket, process, the clock or a runtime. Blocking copies count as work. No `share` changes.
 
     Returns
     -------
@@ -77,10 +76,10 @@ def operators(
 
         - the columns of `by`; missing for a slice without module, phase, …; the ranges that PyTorch's and
           Paddle's profilers draw around steps (``ProfilerStep#7``) are one name, ``ProfilerStep*``;
-        - ``count`` int64: calls. An operator that is the only thing inside an operator of the same name
-          is a re-dispatch of one call and not counted, as in PyTorch's ``key_averages()``;
-        - ``total_ns`` int64: time with at least one such slice open, summed over threads; recursion is not
-          counted twice (``key_averages()`` does count it twice);
+        - ``count`` int64: calls, without operators that are the only thing inside one of the same name, which
+          are re-dispatches, as in PyTorch's ``key_averages()``;
+        - ``total_ns`` int64: time with at least one such slice open, summed over threads; unlike in
+          ``key_averages()``, recursion counts once;
         - ``self_ns`` int64: time without what ran inside; over all rows it sums to the busy time of threads;
         - ``device_self_ns`` int64: durations of the device work that it launched itself;
         - ``device_ns`` int64: the same, launched by it or by anything inside;
@@ -103,7 +102,8 @@ def operators(
     >>> operators(b.seal())[["name", "count", "total_ns", "self_ns", "share"]].values.tolist()
     [['mm', 2, 6, 6, 0.6], ['linear', 1, 10, 4, 0.4]]
     """
-    table = _operators(trace, by, window, name, step, phase, category, line, track, doubted=True)
+    kept: dict[str, Any] = {"step": step, "phase": phase, "category": category, "line": line, "track": track}
+    table = operator_times(trace, by, window=window, name=name, **kept, doubted=True)
     if waits is None:
         return table
     if "name" not in table:
@@ -112,25 +112,17 @@ def operators(
     return table[table["name"].isin(waiting).to_numpy() == waits].reset_index(drop=True)
 
 
-def operator_times(trace: Trace, *, category: Texts = None) -> pd.DataFrame:
-    """Return `operators` by name, but without ``doubt``, which takes as long as everything else."""
-    return _operators(trace, "name", category=category, doubted=False)
-
-
-def _operators(
+def operator_times(
     trace: Trace,
-    by: str | Sequence[str],
+    by: str | Sequence[str] = "name",
+    *,
     window: WindowLike = None,
     name: Texts = None,
-    step: Numbers = None,
-    phase: Texts = None,
-    category: Texts = None,
-    line: Texts = None,
-    track: Numbers = None,
-    *,
-    doubted: bool,
+    doubted: bool = False,
+    **kept: Any,
 ) -> pd.DataFrame:
-    host = on_host(trace, window).where(step=step, phase=phase, category=category, line=line, track=track)
+    """Return `operators`, by default without ``doubt``, which takes as long as everything else."""
+    host = on_host(trace, window).where(**kept)
     groups = group(host.slices, by, merge_names=True)
     parent = ints(host.slices["parent"])
     table = groups.keys.copy()
@@ -141,7 +133,7 @@ def _operators(
     open_ns = covered(groups.code[host.rows] * (thread.max(initial=0) + 1) + thread, host.ts, host.end)
     table["total_ns"] = groups.sum(host.rows, open_ns)
     table["self_ns"] = groups.sum(host.rows, host.self_ns)
-    device = on_device(trace, window).where(step=step, phase=phase, line=line)
+    device = on_device(trace, window).where(**{key: kept.get(key) for key in ("step", "phase", "line")})
     launcher = launching_rows(trace)[device.rows]
     total, own = inclusive(groups, parent, launcher, (device.end - device.ts).astype(np.float64))
     table["device_ns"], table["device_self_ns"] = total, own
@@ -151,7 +143,8 @@ def _operators(
 
         mark(table, operator_doubts(trace, host, device, groups, parent, window))
     ran = groups.sum(host.rows) > 0
-    present = ran if category is not None or track is not None else ran | (total > 0)
+    only_host = kept.get("category") is not None or kept.get("track") is not None
+    present = ran if only_host else ran | (total > 0)
     if name is not None and "name" in table:
         present &= table["name"].isin([merged_name(str(one)) for one in many(name)]).to_numpy()
     order = ["self_ns", "device_self_ns", "total_ns"]
@@ -184,8 +177,8 @@ def operator_work(
     DataFrame
         The columns and rows of `operators`, and
 
-        - ``flops``, ``bytes`` float64: of the operator itself if a formula is known, else of what ran inside
-          it (like `total_ns`, they do not add up over rows); 0 if unknown;
+        - ``flops``, ``bytes`` float64: of the operator itself if a formula is known, else of what ran inside;
+          0 if unknown;
         - ``flops_per_s``, ``bytes_per_s`` float64: over `device_ns`, or `total_ns` without device time.
 
     Examples
@@ -242,10 +235,8 @@ def calls(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
     Parameters
     ----------
-    trace : Trace
-        A recording in any format. For MegEngine's static graphs, the rows are the graph's operators.
     window : (int, int), optional
-        Half-open, in ns. Ignored for graphs.
+        Half-open, in ns. Ignored for MegEngine's static graphs, whose rows are the graph's operators.
 
     Returns
     -------
@@ -254,9 +245,8 @@ def calls(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
         - ``id``, ``name``, ``type`` str: those of the graph, else the row in ``trace.slices`` and its name,
           twice;
-        - ``device_ns`` Int64: time of the work that the call itself launched, missing if there is none;
-          ``host_ns`` Int64: its self time; ``device_kern_ns``, ``host_kern_ns`` Int64: until the kernel's
-          call returned, if known;
+        - ``device_ns`` Int64: time of the work that it launched, missing without; ``host_ns`` Int64: its self
+          time; ``device_kern_ns``, ``host_kern_ns`` Int64: until the kernel's call returned, if known;
         - ``flops``, ``bytes`` Float64: missing if unknown;
         - ``in_shapes``, ``out_shapes``, ``in_layouts``: JSON text or None; ``in_dtypes``: lists of str.
 

@@ -137,8 +137,7 @@ class Overview:
         One row for the host and one per device: utilization and, if recorded, power, temperature and memory.
     phases : DataFrame
         A row for the step, then one per phase: ``phase calls host_ns host_mean_ns host_min_ns host_max_ns
-        host_share device_ns device_mean_ns device_min_ns device_max_ns device_share``; over steps. Phases sum
-        to the steps on the host; on a device they may overlap, and ``step`` is their sum.
+        host_share device_ns device_mean_ns device_min_ns device_max_ns device_share``; over steps.
     steps : DataFrame
         The table of `analysis.phases`: ``step phase host_ns device_ns share``.
     events : DataFrame

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ...trace import PHASES, Trace, add, subtract
-from ...trace.arrays import BoolArray, IntArray, sums_by_code
+from ...trace.arrays import BoolArray, IntArray, positions, sums_by_code
 from ...trace.intervals import Intervals, first_claims
 from ...trace.taxonomy import LOADER_FETCH, LOADER_PIN, LOADER_SEND, LOADER_START
 from ..grouping import covered
@@ -43,10 +43,8 @@ def phases(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> 
 
     Parameters
     ----------
-    window : (int, int), optional
-        Half-open, in ns; steps are cut at its edges, steps outside are left out.
-    step : int or iterable of int, optional
-        Keep these steps.
+    window, step
+        As in `steps`.
 
     Returns
     -------
@@ -64,17 +62,15 @@ def phases(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> 
     The rule, on the thread that runs the steps:
 
     1. An instant belongs to the first of communication, data, optimizer, backward, forward, evaluation that
-    has an open slice on that thread; backward also counts on an autograd thread. So forward work repeated
-    inside backward (checkpointing) is backward, and gradient exchange inside backward is communication. A
-    slice of the optimizer around forward or backward evaluates a closure: only its content counts.
+    has an open slice on that thread; backward also counts on an autograd thread. A slice of the optimizer
+    around forward or backward evaluates a closure: only its content counts.
     2. A gap between two pieces of the same phase, with no other phase between them and inside the step,
        belongs to that phase: it is the Python in between. A gap over 0.2 ms does not if it is longer than
        both pieces next to it, or is mostly one Python function or statement.
     3. The rest belongs to communication while a collective runs on another thread of the process (the step
     waits for it, as at the end of a distributed backward).
-    4. Communication also covers the time in which a device that only communicates delays this thread,
-    whatever is open at the time: the thread waits for the device, or all its launches are queued behind a
-    collective.
+    4. Communication also covers the time in which a device that only communicates delays this thread: the
+    thread waits for the device, or all its launches are queued behind a collective.
     5. The rest is other.
 
     Examples
@@ -221,8 +217,7 @@ def _mostly_inside(python: Scope, before: IntArray, after: IntArray) -> BoolArra
 def _device_times(trace: Trace, window: WindowLike, steps: IntArray) -> IntArray:
     """Return the union of device work as an array with one row per step and one column per phase."""
     device = on_device(trace, window)
-    row_of = {number: row for row, number in enumerate(steps.tolist())}
-    row = pd.Series(device.ints("step")).map(row_of).fillna(-1).to_numpy(np.int64)
+    row = positions(steps, device.ints("step"))
     words = [word if word in PHASES else "other" for word in device.slices["phase"].cat.categories]
     column = np.array([PHASES.index(word) for word in (*words, "other")])[device.codes("phase")]
     inside = row >= 0

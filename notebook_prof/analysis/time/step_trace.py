@@ -109,10 +109,8 @@ def step_trace(trace: Trace, *, window: WindowLike = None, step: Numbers = None)
 
     Parameters
     ----------
-    window : (int, int), optional
-        Half-open, in ns; steps are cut at its edges, steps outside are left out.
-    step : int or iterable of int, optional
-        Keep these steps.
+    window, step
+        As in `steps`.
 
     Returns
     -------
@@ -131,10 +129,9 @@ def step_trace(trace: Trace, *, window: WindowLike = None, step: Numbers = None)
     Notes
     -----
     Found points are the start of the first operator of phase forward, and the end of the last one of phase
-    backward on any thread; without a backward, the end of the last one of phase forward. They are instants on
-    the host, or on the device if only that was recorded. A MindSpore folder contains its points, taken on the
-    device; `open_profile` takes others as ``fp_point=`` and ``bp_point=``. Source of the parts: MindInsight's
-    step trace.
+    backward on any thread (without a backward, of phase forward): on the host, or on the device if only that
+    was recorded. A MindSpore folder contains its points, taken on the device; `open_profile` takes others as
+    ``fp_point=`` and ``bp_point=``. Source of the parts: MindInsight's step trace.
 
     Examples
     --------

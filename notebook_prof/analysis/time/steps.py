@@ -57,9 +57,8 @@ def steps(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> p
         - ``device_busy_ns`` int64: time within the step with work on any stream of any device;
         - ``updates`` int64: optimizer steps in it (0 in most micro-batches of accumulated gradients);
         - ``slices`` int64: host and device slices that belong to the step;
-        - ``doubt`` str, only if there is any: codes of `trust` for steps that are unrepresentative
-          (``partial-first-step``, ``slow-first-step`` …) or have at least 1 % of wrong device work, as
-          ``kernels-lost-at-start, throttled``; empty for other steps.
+        - ``doubt`` str, only if there is any: codes of `trust` for steps that are unrepresentative, as
+          ``slow-first-step``, or have at least 1 % of wrong device work; empty for other steps.
 
     Examples
     --------
@@ -110,10 +109,8 @@ def breakdown(
 
     Parameters
     ----------
-    window : (int, int), optional
-        Half-open, in ns; steps are cut at its edges.
-    step : int or iterable of int, optional
-        Keep these steps.
+    window, step
+        As in `steps`.
     by : {"step", "trace"}
         One row per step, or a single row from the first to the last work.
 
@@ -134,10 +131,10 @@ def breakdown(
 
     Notes
     -----
-    Lengths of unions over all streams of all devices of the trace, cut at the edges of the steps. Without
-    device work they are those of the host: operators outside communication are computation, ranges of gloo
-    and MPI are communication. With ``by="trace"`` on traces of whole microseconds, ``step_ns``,
-    ``compute_ns`` and the rest are HTA's temporal breakdown to the digit (idle is ``data_ns + idle_ns``).
+    Lengths of unions over all streams of all devices, cut at the edges of the steps. Without device work they
+    are those of the host: operators outside communication are computation, ranges of gloo and MPI are
+    communication. With ``by="trace"`` on traces of whole microseconds, the times are HTA's temporal breakdown
+    to the digit (idle is ``data_ns + idle_ns``).
 
     Examples
     --------
@@ -211,10 +208,8 @@ def step_breakdown(trace: Trace, *, window: WindowLike = None, step: Numbers = N
 
     Parameters
     ----------
-    window : (int, int), optional
-        Half-open, in ns; steps are cut at its edges.
-    step : int or iterable of int, optional
-        Keep these steps.
+    window, step
+        As in `steps`.
 
     Returns
     -------
@@ -229,11 +224,10 @@ def step_breakdown(trace: Trace, *, window: WindowLike = None, step: Numbers = N
 
     - an instant belongs to the first of kernel, memcpy, memset, communication, runtime call, DataLoader, any
       other host slice that has something running, on any thread or stream; the rest is other;
-    - a step begins when it began on the host or when the previous step ended, whichever is later, and ends
-      when it ended on the host or when its last launched device work ended, whichever is later. A call across
-      the edge of a step belongs to none;
-    - the first step begins no earlier than the end of device work that no step launched and that ended
-      before the first step's own began;
+    - a step begins when it began on the host or when the previous step ended, and ends when it ended on the
+      host or when its last launched device work ended, whichever is later. A call across the edge of a step
+      belongs to none;
+    - the first step begins after device work that no step launched and that ended before its own began;
     - last steps with less than 80 % of the device events of the previous step are incomplete, and left out.
 
     Examples

@@ -26,10 +26,8 @@ def host_waits(trace: Trace, *, window: WindowLike = None, step: Numbers = None)
 
     Parameters
     ----------
-    window : (int, int), optional
-        Half-open, in ns; steps are cut at its edges.
-    step : int or iterable of int, optional
-        Keep these steps.
+    window, step
+        As in `steps`.
 
     Returns
     -------
@@ -47,10 +45,9 @@ def host_waits(trace: Trace, *, window: WindowLike = None, step: Numbers = None)
     Notes
     -----
     A call *waits* if it synchronises a device, a stream, an event or a context; if it is a copy that blocks
-    by definition (``cudaMemcpy``, ``hipMemcpyWithStream``, ``cuMemcpyDtoH``); if it is an asynchronous copy
-    that ends only after its work on the device, as with pageable memory; if it is a runtime's own wait
-    (``block_until_ready``). ``aten::item`` and similar operators wait if they take over 10 µs and no runtime
-    calls were recorded.
+    by definition (``cudaMemcpy``), or one that ends only after its work on the device, as with pageable
+    memory; if it is a runtime's own wait (``block_until_ready``). ``aten::item`` and similar operators wait
+    if they take over 10 µs and no runtime calls were recorded.
 
     Examples
     --------
@@ -134,9 +131,8 @@ def thread_time(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
         - ``state`` str: ``waiting`` for a device, as in `host_waits`; ``launch``: calls that start device
           work or copy; ``small operators``: operators with less than 10 µs of self time; ``operators``: the
-          others; ``python``: Python frames outside of all these, and those called by operators, as in an
-          ``autograd.Function`` written in Python; ``range``: annotations and modules with nothing below them;
-          ``idle``: nothing is open;
+          others; ``python``: Python frames outside of all these, and those called by operators; ``range``:
+          annotations and modules with nothing below them; ``idle``: nothing is open;
         - ``ns`` int64; ``share`` float64; ``count`` int64: slices that begin in it.
 
     Examples

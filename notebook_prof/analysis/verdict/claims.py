@@ -102,8 +102,7 @@ class Claim(Source):
     Attributes
     ----------
     table, column, where, arguments, reduce : str, str, mapping, mapping, str
-        The cells that hold the number: the analysis, its column and rows, its arguments, and how several rows
-        become one number.
+        The cells that hold the number: an analysis, its column, rows and arguments, and how rows are reduced.
     text : str
         The piece, like ``"79.5 %"``.
     value : number or str

@@ -84,12 +84,8 @@ def judge_once(facts: VerdictInputs) -> tuple[Verdict | None, Sentence | None]:
 
 def judge_device(facts: VerdictInputs, *, costly: bool) -> Verdict:
     """Judge a run with device work in which neither communication nor data takes much time."""
-    # The device judged is the busiest from the first step to the last. *Compute-bound* from 70 % busy
-    # (without steps, also from its first work to its last), but *launch-bound* if most of the critical path
-    # is the host, which no faster device shortens, and *copy-bound* if it computes and communicates for less
-    # than half of its busy time. Else *sync-bound* if the thread waits for devices at least 25 % of the time.
-    # Else the cause of more than half of the idle time decides: *launch-bound* only if that is the host and
-    # the latency of launches, and recording is not what slows the host down.
+    # The rules are those of `verdict`, for the busiest device from the first step to the last; without steps
+    # also from its first work to its last.
     busiest = facts.device.iloc[int(facts.device["busy_ns"].to_numpy().argmax())]
     number = int(busiest["device"])
     busy = int(busiest["busy_ns"]) / max(int(busiest["window_ns"]), 1)

@@ -31,6 +31,8 @@ KERNELS: Final = ("kernel", "collective")
 _ENOUGH_STEPS: Final = 4
 _RUNTIME_CALLS: Final = ("kineto", "recording")
 """Sources that record all runtime calls, so that waits for a device do not look like host work."""
+LITTLE: Final = 0.1
+NEARLY_ALL: Final = 0.9
 MOST: Final = 0.5
 """Minimum share of a part that is most of a whole."""
 WAITING: Final = 0.25
@@ -199,9 +201,7 @@ class VerdictInputs:
     @cached_property
     def path(self) -> pd.DataFrame | None:
         """Critical path by class, to the end of the last step or later device work; None if not reliable."""
-        # Unreliable if device work is not linked to its launches (except work queued before the recording),
-        # calls that wait were not recorded, there are neither operators nor device work, most of the thread's
-        # time was not recorded, or there are more than two million slices.
+        # See `verdict`; work queued before the recording need not be linked to a launch.
         trace = self.trace
         if trace.metadata.get("source") not in _RUNTIME_CALLS or len(trace.slices) > _MOST_SLICES:
             return None
@@ -283,15 +283,9 @@ def _gather(trace: Trace, window: WindowLike) -> VerdictInputs:
     python = int(thread.self_ns[thread.among("category", ("python",))].sum())
     mostly_python = not own_operators.self_ns.sum() or python > int(own_operators.self_ns.sum())
     longest = thread if mostly_python else own_operators
-    names, code = np.unique(longest.codes("name"), return_inverse=True)
-    top = pd.DataFrame(
-        {
-            "name": texts(longest.slices["name"], names),
-            "count": np.bincount(code, minlength=len(names)),
-            "self_ns": np.bincount(code, longest.self_ns, minlength=len(names)).astype(np.int64),
-        }
-    )
-    top = top.sort_values("self_ns", ascending=False, kind="stable")
+    by_name = pd.Series(longest.self_ns).groupby(longest.codes("name")).agg(count="size", self_ns="sum")
+    top = by_name.sort_values("self_ns", ascending=False, kind="stable")
+    top.insert(0, "name", texts(longest.slices["name"], top.index.to_numpy()).array)
     number = spans["step"].tolist() if len(spans) else None
     return VerdictInputs(
         trace=trace,

@@ -19,7 +19,7 @@ from ..time.cpu import cpu
 from ..time.host_states import waits_by_name
 from ..time.phases import stepping_track
 from .claims import Sentence, Source, Verdict, cite, cite_ns, cite_share, fill, say, short
-from .inputs import FEWEST, VerdictInputs
+from .inputs import FEWEST, LITTLE, MOST, NEARLY_ALL, VerdictInputs
 
 
 def line_select(row: Any) -> dict[str, Any]:
@@ -43,10 +43,7 @@ _PRODUCT: Final = re.compile(r"[\w\])]\s*@\s*[\w(\[]")
 _PACKAGES: Final = re.compile(r"(?:site|dist)-packages[\\/](?P<name>[^\\/]+)")
 _BINARY: Final = re.compile(r"<(?:built-in|slot wrapper).* (?P<name>\w+) of .*numpy|^(?P<pure>numpy\.[\w.]+)")
 _SPELLED: Final = {"numpy": "NumPy", "scipy": "SciPy", "sklearn": "scikit-learn", "torch": "PyTorch"}
-_MOSTLY: Final = 0.5
 _TRIFLE: Final = 0.01
-_LITTLE: Final = 0.1
-_NEARLY_ALL: Final = 0.9
 _SUSPENDED: Final = 2
 """Maximum number of lines named for suspended tasks."""
 _WORKERS: Final = (
@@ -57,15 +54,12 @@ _WORKERS: Final = (
 
 def python_verdict(facts: VerdictInputs) -> Verdict:
     """Judge where the time of a Python thread goes; the `top` of `facts` must not be empty."""
-    # ``wait-bound`` if at least half of the time is waits for locks, sockets, processes or the clock;
-    # ``library-bound`` if the longest function belongs to a library; ``mixed`` if the longest entry is not
-    # Python; otherwise ``python-bound``.
     trace, thread = facts.trace, facts.thread
     words = thread.slices["name"].cat.categories
     sync = words[np.unique(thread.codes("name")[thread.among("category", ("sync",))])]
     waits = np.array([name in sync or waits_by_name(str(name)) for name in facts.top["name"]], dtype=bool)
     waited = int(facts.top["self_ns"].to_numpy()[waits].sum())
-    if waited >= _MOSTLY * facts.total_ns:
+    if waited >= MOST * facts.total_ns:
         return _waiting(facts, waits, waited)
     first = facts.top[~waits].iloc[0] if not waits.all() else facts.top.iloc[0]
     name, spent = str(first["name"]), int(first["self_ns"])
@@ -85,7 +79,7 @@ def python_verdict(facts: VerdictInputs) -> Verdict:
     of = facts.part_of_whole(spent, facts.self_time(name), {"name": name})
     file = str(source_lines.file[source_lines.code[row]])
     of_python = str(trace.slices["category"].iloc[row]) == "python" and is_python(trace, name, file)
-    if share < _LITTLE or not of_python:
+    if share < LITTLE or not of_python:
         sentence = say(f"What bounds it is unknown; {short(name, 60)} has the most self time: ", of, ".")
         return Verdict("mixed", sentence, share, {"name": name})
     line = _LINE.fullmatch(name)
@@ -113,7 +107,7 @@ def spelled(library: str) -> str:
 
 def _waiting(facts: VerdictInputs, waits: np.ndarray[Any, np.dtype[np.bool_]], waited: int) -> Verdict:
     names = [str(name) for name in facts.top[waits]["name"]]
-    most = int(facts.top[waits].iloc[0]["self_ns"]) > _MOSTLY * waited
+    most = int(facts.top[waits].iloc[0]["self_ns"]) > MOST * waited
     sentence = fill(
         "Wait-bound: the program waits {}, {} in {}{}.",
         facts.part_of_whole(waited, facts.self_time(tuple(names)), {"name": names}),
@@ -131,17 +125,17 @@ def meanwhile(facts: VerdictInputs, window: tuple[int, int], told: Any = None) -
     table, recorded = cpu(facts.trace, **during), facts.trace.metadata.get("cpu")
     if isinstance(recorded, Mapping):
         table = table[table["tid"] != recorded.get("tid")]
-    enough, pieces, ran = _LITTLE * (window[1] - window[0]), [], []
+    enough, pieces, ran = LITTLE * (window[1] - window[0]), [], []
     for one, several, kinds in _WORKERS:
         rows = table[table["kind"].isin(kinds)]
         if rows["cpu_ns"].sum() < max(enough, 1):
             continue
         # leave out processes that did next to nothing, if others did nearly all of the work
         busy = rows[(rows["cpu_ns"] >= enough) & (rows["pid"] >= 0)]
-        if busy["cpu_ns"].sum() >= _NEARLY_ALL * rows["cpu_ns"].sum():
+        if busy["cpu_ns"].sum() >= NEARLY_ALL * rows["cpu_ns"].sum():
             rows = busy
         seen = rows[(rows["pid"] >= 0) & (rows["cpu_ns"] >= _TRIFLE * rows["cpu_ns"].max())]
-        counted = seen["cpu_ns"].sum() >= _NEARLY_ALL * rows["cpu_ns"].sum()
+        counted = seen["cpu_ns"].sum() >= NEARLY_ALL * rows["cpu_ns"].sum()
         rows = seen if counted else rows[rows["cpu_ns"] > 0]  # ignore those that ended at once
         where = {"pid": tuple(rows["pid"].tolist()), "tid": tuple(rows["tid"].tolist()), "kind": kinds}
         spent = cite_ns(int(rows["cpu_ns"].sum()), Source("cpu", "cpu_ns", where, during))
@@ -157,7 +151,7 @@ def meanwhile(facts: VerdictInputs, window: tuple[int, int], told: Any = None) -
 def awaited(facts: VerdictInputs, window: tuple[int, int], told: Any) -> Sentence:
     """Name the lines at which tasks were suspended in this window, while no task ran."""
     table = lines(facts.trace, window=window)
-    table = table[table["awaited_ns"] >= _LITTLE * (window[1] - window[0])]
+    table = table[table["awaited_ns"] >= LITTLE * (window[1] - window[0])]
     others = table[(table["file"] != told["file"]) | (table["line"] != told["line"])]
     pieces = []
     for row in others.nlargest(_SUSPENDED, "awaited_ns").to_dict("records"):
@@ -183,7 +177,7 @@ def engine(facts: VerdictInputs, part: Any) -> Sentence | None:
     if not len(table) or pd.isna(part["wait_ns"]):
         return None
     row = table.loc[table["cpu_ns"].idxmax()]
-    if row["cpu_ns"] < _NEARLY_ALL * table["cpu_ns"].sum():  # many share the work
+    if row["cpu_ns"] < NEARLY_ALL * table["cpu_ns"].sum():  # many share the work
         return None
     pid, name = int(row["pid"]), str(row["name"])
     if not (_ENGINES.search(name) or _runs_framework(facts.trace, pid)):
@@ -229,7 +223,7 @@ def _because(facts: VerdictInputs, window: tuple[int, int], told: Any, ran: pd.D
     if not len(table):
         return say()
     row = table.loc[table["self_ns"].idxmax()]
-    if int(row["self_ns"]) <= _MOSTLY * int(table["self_ns"].sum()):
+    if int(row["self_ns"]) <= MOST * int(table["self_ns"].sum()):
         return say()
     where = {"file": str(row["file"]), "line": int(row["line"])}
     if told is not None and line_words(told) == line_words(row):
@@ -255,7 +249,7 @@ def _in_library(
     line = int(source_lines.line[source_lines.code[row]])
     where = f"{short(name[:-1], 60)}:{line})" if name.endswith(".py)") and line > 0 else short(name, 60)
     own = int(facts.top.loc[facts.top["name"] == name, "self_ns"].iloc[0])
-    most = "most of it" if own > _MOSTLY * spent else "longest"
+    most = "most of it" if own > MOST * spent else "longest"
     part = facts.part_of_whole(spent, facts.self_time(names), {"name": list(names)})
     sentence = fill("Library-bound: {} is in {}, {} in {}{}.", part, spelled(library), most, where, called)
     return Verdict("library-bound", sentence, spent / max(facts.total_ns, 1), {"name": name})

@@ -91,9 +91,7 @@ def verdict(trace: Trace, *, window: WindowLike = None) -> Verdict:
        least half is between operators or in operators of less than 10 µs; else *compute-bound*, or *mixed*.
 
     A further line gives the classes of the critical path, also without device work, and the class that would
-    be largest without the first (see `critical_path_next`; up to 200,000 slices, except for communication,
-    which waits for other ranks). On recordings with a known path the two agree: what bounds a run takes most
-    of its path, or a quarter if it is waiting.
+    be largest without the first (see `critical_path_next`; up to 200,000 slices, except for communication).
 
     If recording made steps more than 1.2 times as long, the text begins with that, and the verdict is neither
     launch-bound nor overhead-bound.

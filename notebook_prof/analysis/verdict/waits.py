@@ -20,7 +20,7 @@ from ..time.operators import operators
 from ..time.phases import stepping_track
 from .claims import Sentence, Source, Verdict, cite, cite_ns, cite_share, fill, say, short
 from .device import of_device
-from .inputs import MOST, WAITING, VerdictInputs
+from .inputs import LITTLE, MOST, NEARLY_ALL, WAITING, VerdictInputs
 from .python import line_select, line_words
 
 BOUNDS = {
@@ -61,16 +61,12 @@ def loader_words(trace: Trace) -> Sentence | None:
     return sentence + fill("; {} would do{}", enough, there)
 
 
-_NEARLY_ALL: Final = 0.9
-_LITTLE: Final = 0.1
 _WAITS: Final = {"communication": ("communication", "is communication"), "data": ("input", "waits for data")}
 """Phases that wait → the kind of verdict, and the words for it."""
 
 
 def judge_waits(facts: VerdictInputs) -> tuple[Verdict | None, Sentence | None]:
     """Judge waits for data or communication of a quarter of the steps: a verdict, or words to add later."""
-    # It is a verdict if it bounds the steps: if there is device work, or no other phase of the steps takes
-    # longer.
     waiting = {name: facts.phase_ns.get(name, 0) for name in _WAITS}
     exposed = None
     if len(facts.device) and not len(facts.steps):  # communication of a device that no kernel hides
@@ -136,7 +132,7 @@ def _line_in_phase(facts: VerdictInputs, phase: str, whole_ns: int, whole: Sourc
     for row in table[table["total_ns"].between(WAITING * spent, facts.total_ns)].to_dict("records"):
         ran = thread.open(thread.among("name", (line_select(row)["name"],)))
         inside = length(overlap(ran, waiting))
-        if inside < _NEARLY_ALL * length(ran):
+        if inside < NEARLY_ALL * length(ran):
             continue
         if inside > MOST * spent:
             best, below = row, []  # rows are sorted by time, so the last one is the innermost
@@ -144,7 +140,7 @@ def _line_in_phase(facts: VerdictInputs, phase: str, whole_ns: int, whole: Sourc
             below.append(row)
     if best is None:
         return None
-    if below and best["self_ns"] < _LITTLE * best["total_ns"]:
+    if below and best["self_ns"] < LITTLE * best["total_ns"]:
         longest = max(below, key=lambda row: int(row["self_ns"]))
         if (said := _share_in_line(facts, phase, longest, WAITING, whole_ns, whole)) is not None:
             return said

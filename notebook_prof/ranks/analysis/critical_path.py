@@ -171,7 +171,7 @@ def _open_at(one: Joint, tracks: IntArray, at: IntArray) -> IntArray:
     out = np.full(len(tracks), -1)
     for track in np.unique(tracks):
         here = tracks == track
-        cut = one.graph.segments(int(track))
+        cut = one.graph.resources.segments(int(track))
         out[here] = cut.owner[np.searchsorted(cut.at, at[here], side="right") - 1]
     return out
 

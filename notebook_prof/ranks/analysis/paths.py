@@ -99,7 +99,7 @@ class RankPaths(RankTables[T]):
         columns = None if by is None else checked_columns("the path across ranks cannot be summed by", by, BY)
         one, spans = self._paths(step, rank, end)
         table = path_table(one, spans)
-        return table if columns is None else path_sums(table, columns, table["dur_ns"].to_numpy())
+        return table if columns is None else path_sums(table, columns)
 
     def critical_path_hops(
         self, *, step: Numbers = None, rank: int | None = None, end: End = "host"

@@ -96,14 +96,12 @@ class WhatIf(Prediction):
     gain : int or None
         ``before - after``; negative if the steps would take longer.
     lower, upper : int or None
-        The smallest and the largest gain, given what the recording leaves open: whether lags are as recorded
-        or as usual, whether calls wait only for what held them up or for everything they could wait for, and
-        whether communication shrinks or waits for other ranks. For another number of workers, the error of
-        the schedule sets the range.
+        The smallest and the largest gain, given what the recording leaves open: lags, what else calls could
+        wait for, and whether communication waits for other ranks; with `workers`, the schedule's error.
     replay_error : float
         Error of replaying the unchanged recording with the usual lag for each start and wait: the sum of
-        ``|usual_ns - before_ns|`` of `steps` over the sum of ``before_ns``. For another number of workers,
-        the error of torch's schedule if that is larger. NaN without a replay.
+        ``|usual_ns - before_ns|`` of `steps` over the sum of ``before_ns``; with `workers`, the error of
+        torch's schedule if that is larger. NaN without a replay.
     refused : bool
         Whether the answer is withheld because it cannot be trusted.
     reason : str
@@ -165,9 +163,12 @@ class WhatIf(Prediction):
 
     @functools.cached_property
     def _retimed(self) -> tuple[Trace, IntArray]:
+        """Slices, links and steps at their replayed times, and each slice's row in the recording."""
         if self._replay is None or self._trace is None:
             return Trace({table.name: table.empty() for table in TABLES}), np.empty(0, np.int64)
-        return retimed(self._trace, self._replay)
+        steps, main = self._trace.steps, np.full(len(self._trace.steps), self._replay.edges.graph.main)
+        begin, until = (self._replay.now(main, side) for side in bounds(steps))
+        return at_times(self._trace, *replayed_times(self._replay), begin, until)
 
     def __str__(self) -> str:
         return self.said("", " a step" if self._spans is not None and (self._spans.number >= 0).any() else "")
@@ -249,14 +250,6 @@ def _path(graph: Dependences, number: IntArray, spans: Bounds) -> pd.DataFrame:
 
 def _by_class(pieces: pd.DataFrame) -> pd.Series[int]:
     return pieces.groupby("class", observed=True)["dur_ns"].sum()
-
-
-def retimed(trace: Trace, replay: Replay) -> tuple[Trace, IntArray]:
-    """Return slices, links and steps at their replayed times, and each slice's row in the recording."""
-    steps = trace.steps
-    main = np.full(len(steps), replay.edges.graph.main)
-    begin, until = (replay.now(main, side) for side in bounds(steps))
-    return at_times(trace, *replayed_times(replay), begin, until)
 
 
 def replayed_times(replay: Replay) -> tuple[IntArray, IntArray]:

@@ -38,14 +38,6 @@ class DeviceWork(NamedTuple):
     thread: IntArray
 
 
-class _Places(NamedTuple):
-    """Indices into all waits: the recorded ones, calls that found the device done, and queued launches."""
-
-    recorded: IntArray
-    done: IntArray
-    queues: IntArray
-
-
 class ThreadWaits(NamedTuple):
     """All waits of threads, including those that found nothing to wait for; by thread, then by end."""
 
@@ -169,14 +161,14 @@ def constraints(graph: Dependences, queued: BoolArray | None = None) -> Constrai
     some = GraphEdges(*(column[queues.binds == 1 if queued is None else queued] for column in queues))
     unmet = [] if graph.between is None else [graph.between.unmet]
     recorded = stacked(Waits, [*graph.threads.values(), *unmet])
-    waits, places = _all_waits(graph, threads, recorded, some)
+    waits, at, at_done, at_queues = _all_waits(graph, threads, recorded, some)
     counts = np.bincount(waits.thread, minlength=len(threads))
     first_piece = np.concatenate([[0], np.cumsum(counts + 1)]).astype(np.int64)
     lengths = (waits.end - waits.begin)[(waits.kind == DEVICE_WAIT) & (waits.waited == 0)]
     usual = int(np.median(lengths)) if len(lengths) else graph.latencies.call
-    of_work = _of_work(graph, position, waits, recorded, places)
-    of_start = _of_start(position, recorded, places, some)
-    of_thread = _of_thread(graph, threads, waits, recorded, places)
+    of_work = _of_work(graph, position, waits, recorded, at, at_done)
+    of_start = _of_start(position, recorded, at, some._replace(target=at_queues))
+    of_thread = _of_thread(graph, threads, waits, recorded, at)
     events = _events(graph, work, position)
     return Constraints(
         graph, threads, work, waits, first_piece, of_work, of_start, of_thread, events, usual, queues
@@ -208,8 +200,8 @@ def _all_work(graph: Dependences, threads: IntArray) -> tuple[DeviceWork, IntArr
 
 def _all_waits(
     graph: Dependences, threads: IntArray, recorded: Waits, queues: GraphEdges
-) -> tuple[ThreadWaits, _Places]:
-    """Return all waits, by thread and end, and where those of each origin are (`_Places`)."""
+) -> tuple[ThreadWaits, IntArray, IntArray, IntArray]:
+    """Return all waits, and indices: of recorded ones, calls that found the device done, queued launches."""
     resources = graph.resources
     ts, end, track = resources.ts, resources.end, resources.track
     done = np.flatnonzero(waiting_calls(resources))
@@ -232,51 +224,57 @@ def _all_waits(
     waits = ThreadWaits(*(column[order] for column in waits))
     number = np.empty(len(order), np.int64)
     number[order] = np.arange(len(order))
-    places = _Places(*np.split(number, np.cumsum(counts[:2])))
-    return waits._replace(owner=_owners(graph, threads, waits)), places
+    waits = waits._replace(owner=_owners(graph, threads, waits))
+    at, at_done, at_queues = np.split(number, np.cumsum(counts[:2]))
+    return waits, at, at_done, at_queues
 
 
 def _owners(graph: Dependences, threads: IntArray, waits: ThreadWaits) -> IntArray:
     """Return the call of each wait or, without one, the slice that owns its begin; -1 if neither exists."""
     owner = waits.slice.copy()
     for number in np.unique(waits.thread[owner < 0]):
-        cut = graph.segments(int(threads[number]))
+        cut = graph.resources.segments(int(threads[number]))
         here = (waits.thread == number) & (owner < 0)
         owner[here] = cut.owner[np.searchsorted(cut.at, waits.begin[here], side="right") - 1]
     return owner
 
 
-def _bound(recorded: Waits, places: _Places, keep: BoolArray, source: IntArray) -> GraphEdges:
+def _bound(recorded: Waits, at: IntArray, keep: BoolArray, source: IntArray) -> GraphEdges:
     """Return the edges that delayed the recorded waits in `keep`; all of them bind."""
     lag = recorded.end - recorded.done
     binds = np.ones(len(keep), np.int64)
-    return GraphEdges(*(column[keep] for column in (places.recorded, source, recorded.done, lag, binds)))
+    return GraphEdges(*(column[keep] for column in (at, source, recorded.done, lag, binds)))
 
 
 def _of_work(
-    graph: Dependences, position: IntArray, waits: ThreadWaits, recorded: Waits, places: _Places
+    graph: Dependences,
+    position: IntArray,
+    waits: ThreadWaits,
+    recorded: Waits,
+    at: IntArray,
+    at_done: IntArray,
 ) -> GraphEdges:
     """Return edges from the end of work to waits, for actual and possible causes."""
-    bound = _bound(recorded, places, (recorded.row >= 0) & (recorded.kind != QUEUE), position[recorded.row])
+    bound = _bound(recorded, at, (recorded.row >= 0) & (recorded.kind != QUEUE), position[recorded.row])
     device = recorded.kind == DEVICE_WAIT
-    number = np.concatenate([places.recorded[device], places.done])
-    cause = np.concatenate([recorded.row[device], np.full(len(places.done), -1)])
+    number = np.concatenate([at[device], at_done])
+    cause = np.concatenate([recorded.row[device], np.full(len(at_done), -1)])
     return stacked(GraphEdges, [bound, *_possible(graph, position, waits, number, cause)])
 
 
-def _of_start(position: IntArray, recorded: Waits, places: _Places, queues: GraphEdges) -> GraphEdges:
+def _of_start(position: IntArray, recorded: Waits, at: IntArray, queues: GraphEdges) -> GraphEdges:
     """Return edges from the start of work to waits for room in a launch queue."""
-    bound = _bound(recorded, places, (recorded.row >= 0) & (recorded.kind == QUEUE), position[recorded.row])
+    bound = _bound(recorded, at, (recorded.row >= 0) & (recorded.kind == QUEUE), position[recorded.row])
     # if the call did not wait, assume that room appears as soon as the work begins
     lag = np.where(queues.binds == 1, queues.lag, 0)
-    return stacked(GraphEdges, [bound, queues._replace(target=places.queues, lag=lag)])
+    return stacked(GraphEdges, [bound, queues._replace(lag=lag)])
 
 
 def _of_thread(
-    graph: Dependences, threads: IntArray, waits: ThreadWaits, recorded: Waits, places: _Places
+    graph: Dependences, threads: IntArray, waits: ThreadWaits, recorded: Waits, at: IntArray
 ) -> GraphEdges:
     """Return edges from instants of threads to waits."""
-    bound = _bound(recorded, places, recorded.row < 0, np.searchsorted(threads, recorded.track))
+    bound = _bound(recorded, at, recorded.row < 0, np.searchsorted(threads, recorded.track))
     if graph.between is None or not len(graph.between.call):
         return bound
     _, _, call, thread, at, _ = graph.between

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
+import pandas as pd
 
 from ....trace.arrays import BoolArray, FloatArray, IntArray
 from ....trace.intervals import as_ints
@@ -42,58 +43,17 @@ class Clocks:
         if self._factor is None or number < 0:
             return None
         if number not in self._sums:
-            cut = self._edges.graph.segments(int(self._edges.threads[number]))
-            scale = np.append(self._factor, 1.0)[cut.owner]
+            at, owner = self._edges.graph.resources.segments(int(self._edges.threads[number]))
+            scale = np.append(self._factor, 1.0)[owner]
             if (scale == 1.0).all():
                 self._sums[number] = None
             else:
-                length = np.rint(np.diff(cut.at) * scale[:-1]).astype(np.int64)
+                length = np.rint(np.diff(at) * scale[:-1]).astype(np.int64)
                 length[0] = 0  # before the first slice
-                first = int(cut.at[1]) if len(cut.at) > 1 else 0
+                first = int(at[1]) if len(at) > 1 else 0
                 total = first + np.concatenate([[0], np.cumsum(length)])
-                self._sums[number] = cut.at, total, scale
+                self._sums[number] = at, total, scale
         return self._sums[number]
-
-
-@dataclass
-class WorkRuns:
-    """Device work, split where a start can have more than one cause."""
-
-    # Whether a run begins at each piece of work.
-    first: BoolArray
-    # Run of each piece of work.
-    number: IntArray
-    # Index of the first work of each run.
-    begins: IntArray
-    # Piece of a thread that launched the run; -1 if there is none.
-    piece: IntArray
-
-
-def runs_of(edges: Constraints, cut: BoolArray) -> WorkRuns:
-    """Split work into runs: at `cut`, at each new launching piece, and where work is not sequential."""
-    work = edges.work
-    count = len(work.rows)
-    piece = np.full(count, -1)
-    launched = np.flatnonzero(work.thread >= 0)
-    piece[launched] = edges.piece(work.thread[launched], work.launched[launched])
-    first = cut | (work.before != np.arange(count) - 1)
-    first[:1] = True
-    # work without a launch continues the previous run
-    last = np.maximum.accumulate(np.where(piece >= 0, np.arange(count), -1))
-    stream_begin = np.maximum.accumulate(np.where(work.before < 0, np.arange(count), 0))
-    filled = np.where(last >= stream_begin, piece[last], -1)
-    first[1:] |= filled[1:] != filled[:-1]
-    begins = np.flatnonzero(first)
-    return WorkRuns(first, np.cumsum(first) - 1, begins, filled[begins])
-
-
-def running_maximum(value: IntArray, valid: BoolArray, run: IntArray) -> IntArray:
-    """Return the running maximum of valid values within each run; `-FAR` before the first."""
-    order = np.argsort(np.where(valid, value, -FAR), kind="stable")
-    rank = np.empty(len(value), np.int64)
-    rank[order] = np.arange(len(value)) + run[order] * len(value)
-    best = order[np.maximum.accumulate(rank) - run * len(value)]
-    return np.where(valid[best], value[best], -FAR)
 
 
 @dataclass(frozen=True)
@@ -146,7 +106,7 @@ def replay(edges: Constraints, change: Change = Change()) -> Replay:
     # kind, or its recorded one if shorter. Within a run (work of one stream, launched by one piece of a
     # thread) this is a scan (``cumsum`` and a running maximum), computed for all runs at once. Between runs
     # and waits it is a loop, by recorded time.
-    return Forward(edges, change).run()
+    return Forward(edges, change).replay()
 
 
 _ROUNDS: Final = 12
@@ -173,29 +133,22 @@ def replay_within_queues(edges: Constraints, changes: Sequence[Change]) -> list[
     return None
 
 
-class Arcs(NamedTuple):
-    """Edges between nodes; columns of int64."""
-
-    target: IntArray
-    source: IntArray
-    # Time after the source's entry, and after its launch.
-    plain: IntArray
-    launched: IntArray
-
-
 class Forward:
     """One forward run over a graph of nodes: pieces of threads, then runs of device work."""
 
-    # `own`: the piece that begins when each wait ends. `since`, `latest`: ns from the run's entry, and from
-    # its launch, to the start of each piece of work. `dur`, `spacing`, `latency`: ns; the length of work, and
-    # the least time from the end of the previous work, and from its launch, to its start.
+    # `own`: the piece that begins when each wait ends. `run`: the run of each piece of work; `first`: whether
+    # a run begins there. `begins`, `launcher`: the first work of each run, and the piece of a thread that
+    # launched it (-1: none). `since`, `latest`: ns from the run's entry, and from its launch, to the start of
+    # each piece of work. `dur`, `spacing`: ns; the length of work, and the least time from the end of the
+    # previous work to its start. `parts`: columns of edges between nodes: target, source, time after the
+    # source's entry, and after its launch.
     def __init__(self, edges: Constraints, change: Change) -> None:
         work, free = edges.work, change.detached
         self.edges, self.change = edges, change
         self.clocks = Clocks(edges, change.factor)
         self.pieces = int(edges.first_piece[-1])
         self.own = np.arange(len(edges.waits.end)) + 1 + edges.waits.thread
-        self.parts: list[Arcs] = []
+        self.parts: list[tuple[IntArray, ...]] = []
         self._events, loose = edges.events, np.zeros(len(work.rows), bool)
         if free is not None:
             loose = free[work.before] & ~free & (work.before >= 0)
@@ -205,9 +158,25 @@ class Forward:
         self._loose = loose
         cut = loose.copy()
         cut[self._events.target] = True
-        self.runs = runs_of(edges, cut)
+        self._split(cut)
 
-    def run(self) -> Replay:
+    def _split(self, cut: BoolArray) -> None:
+        """Split work into runs: at `cut`, at each new launching piece, and where work is not sequential."""
+        work, count = self.edges.work, len(self.edges.work.rows)
+        piece = np.full(count, -1)
+        launched = np.flatnonzero(work.thread >= 0)
+        piece[launched] = self.edges.piece(work.thread[launched], work.launched[launched])
+        self.first = cut | (work.before != np.arange(count) - 1)
+        self.first[:1] = True
+        # work without a launch continues the previous run
+        last = np.maximum.accumulate(np.where(piece >= 0, np.arange(count), -1))
+        stream_begin = np.maximum.accumulate(np.where(work.before < 0, np.arange(count), 0))
+        filled = np.where(last >= stream_begin, piece[last], -1)
+        self.first[1:] |= filled[1:] != filled[:-1]
+        self.begins = np.flatnonzero(self.first)
+        self.run, self.launcher = np.cumsum(self.first) - 1, filled[self.begins]
+
+    def replay(self) -> Replay:
         """Return when everything happens with the changes."""
         self._time_runs()
         self._edges_of_work()
@@ -221,14 +190,14 @@ class Forward:
 
     def _time_runs(self) -> None:
         """Compute how long after its run's entry and launch each piece of work begins."""
-        work, runs, latencies = self.edges.work, self.runs, self.edges.graph.latencies
+        work, latencies = self.edges.work, self.edges.graph.latencies
         self.dur = self._scaled(work.rows, work.end - work.start)
         gap = np.where(work.before >= 0, work.start - np.append(work.end, 0)[work.before], 0)
         self.spacing = self._of_kind(gap, work.bound == STREAM, latencies.spacing)
         self.spacing[work.before < 0] = 0
         step = np.append(0, self.dur[:-1])[: len(gap)] + self.spacing
-        total = np.cumsum(np.where(runs.first, 0, step))
-        self.since = total - total[runs.begins[runs.number]]
+        total = np.cumsum(np.where(self.first, 0, step))
+        self.since = total - total[self.begins[self.run]]
         latency = self._of_kind(work.start - work.launched, work.bound == LAUNCH, latencies.launch)
         factor = self.change.launch_latency
         of = np.ones(len(gap), bool) if self.change.launched is None else self.change.launched
@@ -236,8 +205,8 @@ class Forward:
         begun = work.thread >= 0
         launched = np.full(len(gap), -FAR)
         launched[begun] = self.clocks.work(work.thread[begun], work.launched[begun]) + latency[begun]
-        latest = running_maximum(launched - self.since, begun, runs.number)
-        self.latest = self.since + latest
+        latest = pd.Series(np.where(begun, launched - self.since, -FAR)).groupby(self.run).cummax()
+        self.latest = self.since + latest.to_numpy()
 
     def _of_kind(self, recorded: IntArray, binds: BoolArray, least: int) -> IntArray:
         if self.change.usual_lags:
@@ -247,19 +216,19 @@ class Forward:
     def _from_work(self, target: IntArray, source: IntArray, lag: IntArray, *, started: bool = False) -> None:
         """Add edges from the end of work (with `started`, from its start)."""
         more = lag if started else lag + self.dur[source]
-        node = self.pieces + self.runs.number[source]
-        self.parts.append(Arcs(target, node, self.since[source] + more, self.latest[source] + more))
+        node = self.pieces + self.run[source]
+        self.parts.append((target, node, self.since[source] + more, self.latest[source] + more))
 
     def _from_piece(self, target: IntArray, piece: IntArray, more: IntArray) -> None:
-        self.parts.append(Arcs(target, piece, more, np.full(len(target), -2 * FAR)))
+        self.parts.append((target, piece, more, np.full(len(target), -2 * FAR)))
 
     def _edges_of_work(self) -> None:
         """Add the edges to runs: from the work before their first, and from events."""
-        work, begins, events = self.edges.work, self.runs.begins, self._events
+        work, begins, events = self.edges.work, self.begins, self._events
         follows = begins[(work.before[begins] >= 0) & ~self._loose[begins]]
-        self._from_work(self.pieces + self.runs.number[follows], work.before[follows], self.spacing[follows])
+        self._from_work(self.pieces + self.run[follows], work.before[follows], self.spacing[follows])
         lag = self._of_kind(events.lag, events.binds == 1, self.edges.graph.latencies.spacing)
-        self._from_work(self.pieces + self.runs.number[events.target], events.source, lag)
+        self._from_work(self.pieces + self.run[events.target], events.source, lag)
 
     def _edges_of_waits(self) -> IntArray:
         """Add edges to the ends of waits; return how much work the thread has done by each."""
@@ -309,21 +278,21 @@ class Forward:
 
     def _solve(self, until: IntArray) -> Replay:
         """Solve for all nodes, then for all work; `until` is the work done by the end of each wait."""
-        work, runs, pieces = self.edges.work, self.runs, self.pieces
-        nodes = pieces + len(runs.begins)
+        work, begins, pieces = self.edges.work, self.begins, self.pieces
+        nodes = pieces + len(begins)
         base, launcher, less = (np.full(nodes, value) for value in (-FAR, -1, 0))
         target, *sources = (np.concatenate(part) for part in zip(*self.parts, strict=True))
         alone = np.ones(nodes, bool)
         alone[target] = False
-        unlaunched = alone[pieces:] & (work.thread[runs.begins] < 0)
-        base[pieces:][unlaunched] = work.start[runs.begins][unlaunched]
-        launcher[pieces:] = runs.piece
+        unlaunched = alone[pieces:] & (work.thread[begins] < 0)
+        base[pieces:][unlaunched] = work.start[begins][unlaunched]
+        launcher[pieces:] = self.launcher
         less[self.own] = until
         by_target = np.argsort(target, kind="stable")
         last = np.cumsum(np.bincount(target, minlength=nodes))
         ordered = [column[by_target] for column in sources]
         entry, launch = _loop(self._order(), last, ordered, base, launcher, less)
-        entered, launched = entry[pieces:][runs.number], launch[pieces:][runs.number]
+        entered, launched = entry[pieces:][self.run], launch[pieces:][self.run]
         start = np.maximum(entered + self.since, launched + self.latest)
         ends = np.full(pieces, FAR)
         ends[self.own - 1] = entry[self.own] + until
@@ -331,15 +300,15 @@ class Forward:
 
     def _order(self) -> IntArray:
         """Return all nodes except the threads' first pieces, by recorded time; at ties, sources first."""
-        waits, begins = self.edges.waits, self.runs.begins
+        waits, begins = self.edges.waits, self.begins
         node = np.concatenate([self.own, self.pieces + np.arange(len(begins))])
         time, rank = (np.full(self.pieces + len(begins), value) for value in (-FAR, 0))
         time[node] = np.concatenate([waits.end, self.edges.work.start[begins]])
         rank[self.pieces :] = 1
         rank[self.own[waits.kind == QUEUE]] = 2
-        launched = np.flatnonzero(self.runs.piece >= 0)
-        target = np.concatenate([*(part.target for part in self.parts), self.pieces + launched])
-        source = np.concatenate([*(part.source for part in self.parts), self.runs.piece[launched]])
+        launched = np.flatnonzero(self.launcher >= 0)
+        target = np.concatenate([*(part[0] for part in self.parts), self.pieces + launched])
+        source = np.concatenate([*(part[1] for part in self.parts), self.launcher[launched]])
         tied = np.flatnonzero(time[target] == time[source])
         target, source = target[tied], source[tied]
         for _ in range(_TIES):

@@ -157,7 +157,9 @@ def _by_name(graph: Dependences, scale: Mapping[str, float]) -> FloatArray:
     own = np.full(len(resources.ts), np.nan)
     for key, value in scale.items():
         own[_matching(resources.trace, key)] = value
-    nearest = inherit(resources.parent, np.where(np.isnan(own), -1, np.arange(len(own))))
+    nearest = inherit(
+        ints(resources.trace.slices["parent"]), np.where(np.isnan(own), -1, np.arange(len(own)))
+    )
     on_host = np.where(resources.on_threads(), np.append(own, np.nan)[nearest], np.nan)
     launched = np.append(on_host, np.nan)[resources.call]
     out = np.where(resources.on_threads(), on_host, np.where(np.isnan(own), launched, own))

@@ -45,12 +45,11 @@ def what_if(
     Parameters
     ----------
     scale : mapping of str to float, optional
-        Factors by the name of slices, ``*`` for any text, or by a filter as ``where=`` reads it, with a
-        condition or a ``/pattern/``: ``{"aten::conv*": 0.5, "category=kernel module=layers.0": 0}``. 0.5
-        halves, 0 removes. The factor of an operator or function applies to all time of its thread inside it
-        and to the device work launched there. The innermost slice with a factor counts; if a slice has
-        several factors, the last one counts. The factor of a kernel applies to its duration and takes
-        precedence over the operator's. Waits inside follow from their causes.
+        Factors by the name of slices, ``*`` for any text, or by a filter as ``where=`` reads it:
+        ``{"aten::conv*": 0.5, "category=kernel module=layers.0": 0}``. 0.5 halves, 0 removes. The factor of
+        an operator or function applies to all time of its thread inside it and to the device work launched
+        there; that of a kernel takes precedence. The innermost slice with a factor counts, of several factors
+        of a slice the last one.
     line, phase : mapping, optional
         Factors by line (``{12: 0}``, or ``{"train.py:12": 0}`` if several files have that line) and by phase,
         for the self time of slices with this line or phase, and for their device work.
@@ -60,12 +59,11 @@ def what_if(
         Use a DataLoader with this many workers on this machine's cores: torch's schedule with the recorded
         batches, as in `loader_throughput`.
     launch : float
-        Factor of launch calls, and of the latency from a launch to its work. Host operators do not change.
+        Factor of launch calls, and of the latency from a launch to its work.
     remove : {"sync", "copy"} or sequence of them
         ``sync``: remove calls that wait for a device; ``copy``: blocking copies do not block.
     overlap_communication : bool
-        Let only further communication wait for a device's communication. The result no longer depends on it,
-        so the gain is an upper bound and `lower` is 0.
+        Let only further communication wait for a device's communication: an upper bound, so `lower` is 0.
     step : int or iterable of int, optional
         Average over these steps. Default: all steps, or the whole recording without steps.
     window : (int, int), optional
@@ -92,16 +90,13 @@ def what_if(
     The recorded dependences (`critical_path`) are run forwards: each wait ends, and device work begins, at
     the latest of everything that must come before. The dependence that bound keeps its recorded lag, others
     have the least. Streams hold as many launches as the recording shows to be the limit, or 1,024. A factor
-    of 0 also removes the waits inside. The order in which threads take turns does not change.
-
-    With `end` ``"host"``, the extra time by which devices lag at the end of a step counts as time of the
-    step, since something must wait for it sooner or later. With less work all instants come earlier, but
-    lengths are differences: a step that begins earlier and waits for the same device is longer, and time
+    of 0 also removes the waits inside. The order in which threads take turns does not change. With `end`
+    ``"host"``, the extra time by which devices lag at the end of a step counts as time of the step. Time
     between steps does not count.
 
-    An unchanged replay reproduces the recording by construction. The test is ``replay_error``, the error of a
-    replay in which no start and no wait keeps its own lag: above 5 % there is no answer. There is none either
-    if launches were not recorded, or if a DataLoader was not recorded long enough for `workers`.
+    The test is ``replay_error``, the error of a replay in which no start and no wait keeps its own lag: above
+    5 % there is no answer. There is none either if launches were not recorded, or if a DataLoader was not
+    recorded long enough for `workers`.
 
     Examples
     --------
@@ -261,8 +256,8 @@ def critical_path_next(
     DataFrame
         One row per class, by `path_ns`, largest first: ``class path_ns share left_ns left_share next next_ns
         next_share reason``. ``left_ns`` is the length of the paths without this class, according to
-        `what_if`; `next` is the largest class that remains. Classes that cannot be changed on their own
-        (``idle device-gap event-latency``) are left out. If `what_if` refuses to answer, `reason` says why.
+        `what_if`, which may refuse with a `reason`; `next` is the largest class that remains. Classes that
+        cannot be changed on their own (``idle device-gap event-latency``) are left out.
 
     Examples
     --------
