@@ -49,10 +49,6 @@ OURS: Final[Mapping[str, Mapping[str, str]]] = {
         "paddle_timer": "formats.paddle.timer:paddle_timer",
         "megengine": "formats.megengine.ranking:ranked_calls",
     },
-    "analyses": {
-        f"mindspore.{name}": f"formats.mindspore.cluster:{name}"
-        for name in ("cluster_steps", "cluster_links", "cluster_advice")
-    },
     "formulas": {"paddle": "formats.paddle.work:paddle_formula"},
     "footprints": {"megengine": "formats.megengine.memory:with_footprints"},
 }

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import inspect
+import re
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from types import ModuleType
-from typing import Any
+from typing import Any, Final
+
+_IMPORT: Final = re.compile(r"^    from (\.[\w.]+) import \w+ as (\w+)$", re.MULTILINE)
 
 
 class LazyPackage(ModuleType):
@@ -17,7 +21,7 @@ class LazyPackage(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if (home := self._homes.get(name)) is None:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-        value = getattr(importlib.import_module(home), name)
+        value = getattr(importlib.import_module(home, self.__name__), name)
         setattr(self, name, value)
         return value
 
@@ -30,17 +34,13 @@ class LazyPackage(ModuleType):
         return sorted(self._homes)
 
 
-def lazy(package: str, modules: Mapping[str, str], elsewhere: Collection[str] = ()) -> list[str]:
+def lazy(package: str) -> list[str]:
     """Let a package import names when they are first used. Call this in its ``__init__``.
 
     Parameters
     ----------
     package : str
-        Its ``__name__``.
-    modules : mapping of str to str
-        Maps a module, relative to the package, to the names that it provides, separated by spaces.
-    elsewhere : collection of str
-        Further names, as ``module:name`` relative to `notebook_prof`.
+        Its ``__name__``. Its names are those that its source imports ``if TYPE_CHECKING``, one a line.
 
     Returns
     -------
@@ -48,10 +48,7 @@ def lazy(package: str, modules: Mapping[str, str], elsewhere: Collection[str] = 
         All names, for ``__all__``.
     """
     made = sys.modules[package]
-    homes = {name: f"{package}.{module}" for module, names in modules.items() for name in names.split()}
-    for target in elsewhere:
-        module, _, name = target.partition(":")
-        homes[name] = f"{__package__}.{module}"
+    homes = {name: module for module, name in _IMPORT.findall(inspect.getsource(made))}
     made.__dict__["_homes"] = homes
     made.__class__ = LazyPackage
     return sorted(homes)

@@ -9,4 +9,4 @@ from ..lazy import lazy
 if TYPE_CHECKING:
     from .replay import replay as replay
 
-__all__ = lazy(__name__, {"replay": "replay"})
+__all__ = lazy(__name__)

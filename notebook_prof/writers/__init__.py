@@ -12,12 +12,4 @@ if TYPE_CHECKING:
     from .perfetto import write_perfetto as write_perfetto
     from .stacks import export_stacks as export_stacks
 
-__all__ = lazy(
-    __name__,
-    {
-        "chrome": "write_chrome",
-        "native": "write_native",
-        "perfetto": "write_perfetto",
-        "stacks": "export_stacks",
-    },
-)
+__all__ = lazy(__name__)

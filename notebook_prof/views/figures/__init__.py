@@ -35,21 +35,4 @@ LANE_PX: Final = 18
 AXIS_PX: Final = 26
 """Sizes of the dashboard's figures that the page shares, in pixels."""
 
-__all__ = [
-    "AXIS_PX",
-    "GUTTER_PX",
-    "LANE_PX",
-    "MARGIN_PX",
-    *lazy(
-        __name__,
-        {
-            "drawn": "Drawn standalone",
-            "flame": "flame_difference flame_figure",
-            "idle": "idle_figure layers_figure",
-            "input": "input_figure pipeline_figure queues_figure",
-            "memory": "levels_figure memory_flow_figure",
-            "roofline": "roofline_figure",
-            "steps": "distributed_figure kernels_figure operators_figure steps_figure",
-        },
-    ),
-]
+__all__ = ["AXIS_PX", "GUTTER_PX", "LANE_PX", "MARGIN_PX", *lazy(__name__)]
