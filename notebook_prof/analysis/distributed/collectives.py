@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ...trace import Trace, inherit
-from ...trace.arrays import BoolArray, IntArray
+from ...trace.arrays import BoolArray, IntArray, optional
 from ...trace.intervals import as_ints
 from ...trace.taxonomy import function_name
 from ..busy_time import device_of
@@ -174,10 +174,10 @@ def collectives(trace: Trace, *, window: WindowLike = None, step: Numbers = None
             "operation": pd.Series(facts["operation"], dtype="str"),
             "name": pd.Series(names, dtype="str"),
             "group": pd.Series(facts["group"], dtype="str").fillna(""),
-            "group_size": _optional(facts["group_size"]),
-            "bytes": _optional(facts["bytes"]),
+            "group_size": optional(facts["group_size"]),
+            "bytes": optional(facts["bytes"]),
             "dtype": pd.Series(facts["dtype"], dtype="str").fillna(""),
-            "peer": _optional(facts["peer"]),
+            "peer": optional(facts["peer"]),
             "step": slices["step"].iloc[rows].array,
             "device": device.astype(np.int16),
             "stream": slices["stream"].iloc[rows].array,
@@ -279,8 +279,3 @@ def _from_shapes(trace: Trace, rows: IntArray) -> tuple[IntArray, Any]:
 
 def _numbers(column: pd.Series[Any]) -> IntArray:
     return as_ints(column.astype("Int64").fillna(-1).to_numpy(np.int64))
-
-
-def _optional(values: Any) -> pd.arrays.IntegerArray:
-    numbers = np.asarray(values, dtype=np.int64)
-    return pd.arrays.IntegerArray(numbers, numbers < 0)
