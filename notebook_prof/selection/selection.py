@@ -127,25 +127,10 @@ class Selection:
     def apply_patch(
         self, patch: Mapping[str, Any], source: Hashable = None, base_revision: int | None = None
     ) -> bool:
-        """Merge changes that a page made on top of an older revision; returns whether anything changed.
-
-        Parameters
-        ----------
-        patch : mapping
-            Dimension → list of values (None: no clause), ``focus`` → row or None, and ``pinned`` → list of
-            tracks or None. It may be the whole state from `to_state`, with its ``revision``.
-        source : hashable
-            The sender.
-        base_revision : int, optional
-            The revision that the sender knew. A dimension that has changed here since then keeps its newer
-            value if the patch only repeats the old one: simultaneous changes of different dimensions both
-            survive, and for the same dimension the last change wins.
-
-        Raises
-        ------
-        SelectionError
-            For an unknown dimension or an invalid value. Nothing changes then.
-        """
+        """Merge a page's changes, with the keys of `to_state`; returns whether anything changed."""
+        # `base_revision` is the revision that the sender knew. A dimension that has changed here since then
+        # keeps its newer value if the patch only repeats the old one: simultaneous changes of different
+        # dimensions both survive, and for the same dimension the last change wins.
         values = {key: value for key, value in patch.items() if key != "revision"}
         base = patch.get("revision") if base_revision is None else base_revision
         change = {

@@ -185,13 +185,12 @@ def kernels(
         doubts = kernel_doubts(trace, device, groups.code[device.rows], len(groups.keys), window)
         mark(table, [doubts[code] for code in codes])
     table["share"] = table["total_ns"] / max(int(table["total_ns"].sum()), 1)
-    if attributes is not None:
-        table = pd.concat([table, _means(frame, launched)], axis=1)
     if "name" in table:
         table["tensor_cores"] = table["name"].map(uses_tensor_cores).astype("bool")
     if name is not None and "name" in table:
         table = table[table["name"].isin(many(name))]
     first = [*columns, "count", "total_ns", "mean_ns", "share", "min_ns", "max_ns"]
+    first += ["doubt"] * ("doubt" in table)
     table = table[[*first, *(column for column in table if column not in first)]]
     return table.sort_values("total_ns", ascending=False, kind="stable").reset_index(drop=True)
 
@@ -207,30 +206,26 @@ def _without_rows(columns: tuple[str, ...]) -> pd.DataFrame:
 
 
 def _sums(frame: pd.DataFrame, launched: list[str]) -> pd.DataFrame:
-    """Return the count and durations, one row per group, in the order of codes."""
-    each = frame.groupby(["code", *launched], dropna=False, sort=True)["dur"]
-    table: pd.DataFrame = each.agg(["count", "sum", "mean", "min", "max"]).reset_index()
-    table = table.rename(columns={"sum": "total_ns", "mean": "mean_ns", "min": "min_ns", "max": "max_ns"})
-    whole = dict.fromkeys(("count", "total_ns", "min_ns", "max_ns"), "int64")
-    return table.astype({**whole, "mean_ns": "float64"})
-
-
-def _means(frame: pd.DataFrame, launched: list[str]) -> pd.DataFrame:
-    """Return the attributes of each group, in the same order, except those in `by`."""
-    by = ["code", *launched]
-    means: dict[str, Any] = {}
-    for name in ("blocks_per_sm", "occupancy"):
+    """Return the count, durations and attributes of each group, in the order of codes."""
+    by, dur = ["code", *launched], frame["dur"].astype("float64")
+    attributes: dict[str, Any] = {}
+    for name in ("blocks_per_sm", "occupancy"):  # weighted by duration
         if name in frame:
             value = frame[name].astype("float64")
-            weight = frame["dur"].where(value.notna(), 0).astype("float64")
-            sums = frame[by].assign(value=(value * weight).fillna(0), weight=weight)
-            total = sums.groupby(by, dropna=False, sort=True)[["value", "weight"]].sum()
-            means[name] = (total["value"] / total["weight"].where(total["weight"] > 0)).to_numpy()
+            attributes |= {name: (value * dur).fillna(0), f"{name} weight": dur.where(value.notna(), 0)}
     for name in ("registers_per_thread", "shared_memory_bytes"):
         if name in frame and name not in launched:
-            value = frame[by].assign(value=frame[name].astype("float64"))
-            means[name] = value.groupby(by, dropna=False, sort=True)["value"].max().to_numpy()
-    return pd.DataFrame(means)
+            attributes[name] = frame[name].astype("float64")
+    groups = frame[[*by, "dur"]].assign(**attributes).groupby(by, dropna=False, sort=True)
+    table = groups["dur"].agg(count="count", total_ns="sum", mean_ns="mean", min_ns="min", max_ns="max")
+    for name in attributes:
+        if (weight := f"{name} weight") in attributes:
+            whole = groups[weight].sum()
+            table[name] = groups[name].sum() / whole.where(whole > 0)
+        elif not name.endswith(" weight"):
+            table[name] = groups[name].max()
+    whole_numbers = dict.fromkeys(("count", "total_ns", "min_ns", "max_ns"), "int64")
+    return table.reset_index().astype({**whole_numbers, "mean_ns": "float64"})
 
 
 _COLUMNS = Table.of(

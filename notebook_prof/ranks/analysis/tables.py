@@ -24,7 +24,7 @@ from ..cache import Analyses
 from ..rankset import RankSet
 from .clocks import arrivals, clock_offsets, on_common_clock
 from .links import POINT_TO_POINT, point_to_point, stage_work
-from .stacking import RankClock, retimed, stacked
+from .stacking import retimed, stacked
 
 # Which collectives of different ranks are the same one.
 
@@ -266,14 +266,9 @@ class RankTables(RankSet):
         return trace
 
     def _retimed(self, rank: int) -> Trace:
-        trace, clocks = self.trace(rank), self.clocks().set_index("rank")
+        trace = self.trace(rank)
         origin = int(trace.metadata.get("start_unix_ns", 0))
-        here = self._on_axis(np.array([origin]), np.array([rank]))[0]
-        if rank not in clocks.index or not clocks.loc[rank, "drift_ppm"]:
-            return retimed(trace, RankClock(int(here)))
-        at = int(clocks.loc[rank, "reference_unix_ns"])
-        shift = int(self._on_axis(np.array([at]), np.array([rank]))[0]) - (at - origin)
-        return retimed(trace, RankClock(shift, float(clocks.loc[rank, "drift_ppm"]) / 1e6, at - origin))
+        return retimed(trace, lambda ts: self._on_axis(ts + origin, [rank]))
 
     def _on_axis(self, unix_ns: Any, rank: Any) -> Any:
         """Return times on the common clock, from the start of the earliest recording."""
