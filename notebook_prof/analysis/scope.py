@@ -237,8 +237,6 @@ def _scope(trace: Trace, keep: BoolArray, window: WindowLike) -> Scope:
         return _cut(trace.slices, keep, Window.of(window))
     (ts, end), own = bounds(trace.slices), trace.slices["self_ns"].to_numpy()
     rows = np.flatnonzero(keep)
-    if len(rows) == len(ts):
-        return Scope(trace.slices, rows, ts, end, own)
     return Scope(trace.slices, rows, ts[rows], end[rows], own[rows])
 
 

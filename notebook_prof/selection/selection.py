@@ -62,8 +62,6 @@ class Selection:
     True
     """
 
-    DIMENSIONS: Final = DIMENSIONS
-
     def __init__(self, **values: object) -> None:
         first = {dimension: normalise(dimension, value) for dimension, value in values.items()}
         clauses = {d: Clause(d, first[d]) for d in DIMENSIONS if first.get(d) is not None}  # type: ignore[arg-type]

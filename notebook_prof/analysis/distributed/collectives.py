@@ -16,7 +16,7 @@ from ...trace.intervals import as_ints
 from ...trace.taxonomy import function_name
 from ..busy_time import device_of
 from ..device.kernel_launches import launch_calls
-from ..scope import Numbers, Scope, WindowLike, ints, on_device, on_host, recorded_table
+from ..scope import Numbers, Scope, WindowLike, ints, on_device, on_host, recorded_table, texts
 from ..time.phases import stepping_track
 
 _MARKS: Final = (
@@ -105,8 +105,7 @@ def preceding(trace: Trace, start: IntArray, end: IntArray) -> tuple[Any, IntArr
     code, ns = np.full(count, -1, np.int64), np.zeros(count, np.int64)
     code[most["into"]] = most["name"]
     ns[most["into"]] = most["spent"]
-    words = np.array([*trace.slices["name"].cat.categories, None], dtype=object)
-    return pd.Series(words[code], dtype="str"), as_ints(ns)
+    return texts(trace.slices["name"], code), as_ints(ns)
 
 
 def _work(scope: Scope) -> Scope:
@@ -247,8 +246,8 @@ def _from_shapes(trace: Trace, rows: IntArray) -> tuple[IntArray, Any]:
     dtype = pd.Series(None, called.index, object)
     if (arguments := recorded_table(trace, "operator_arguments")) is not None:
         first = arguments.dropna(subset=["dtypes"]).drop_duplicates(["name", "shapes"]).astype(object)
-        texts = called.merge(first, on=["name", "shapes"], how="left")["dtypes"]
-        dtype = texts.map(lambda text: str(text).strip("[]").partition(",")[0].strip('"'), na_action="ignore")
+        types = called.merge(first, on=["name", "shapes"], how="left")["dtypes"]
+        dtype = types.map(lambda text: str(text).strip("[]").partition(",")[0].strip('"'), na_action="ignore")
     words = np.where(dtype.notna(), dtype, None)
     width = np.array([element_bytes(str(word)) if word else 0 for word in words], np.int64)
     number = count.fillna(-1).to_numpy(np.int64)
