@@ -142,18 +142,15 @@ class Scope:
     ) -> Scope:
         """Return the slices with one of the given steps, phases, categories, lines, names and tracks."""
         keep = np.ones(len(self.rows), dtype=bool)
-        if name is not None:
-            keep &= self.among("name", many(name))
-        if track is not None:
-            keep &= np.isin(self.ints("track"), list(many(track)))
-        if step is not None:
-            keep &= np.isin(self.ints("step"), list(many(step)))
-        if phase is not None:
-            keep &= self.among("phase", checked_words("phase", phase, PHASES))
-        if category is not None:
-            keep &= self.among("category", checked_words("category", category, CATEGORIES))
-        if line is not None:
-            keep &= self.among("line", many(line))
+        for column, numbers in (("track", track), ("step", step)):
+            if numbers is not None:
+                keep &= np.isin(self.ints(column), many(numbers))
+        for column, words in (("name", name), ("line", line)):
+            if words is not None:
+                keep &= self.among(column, many(words))
+        for column, words, allowed in (("phase", phase, PHASES), ("category", category, CATEGORIES)):
+            if words is not None:
+                keep &= self.among(column, checked_words(column, words, allowed))
         return self.only(keep)
 
     def open(self, keep: BoolArray | IntArray) -> Intervals:
