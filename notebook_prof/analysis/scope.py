@@ -21,13 +21,7 @@ from ..trace.sealing import step_at
 
 
 def length_before(intervals: Intervals, instants: IntArray) -> IntArray:
-    """Return the length of disjoint, sorted intervals up to each instant, in ns.
-
-    Examples
-    --------
-    >>> length_before((np.array([0, 10]), np.array([4, 12])), np.array([0, 2, 7, 11, 99])).tolist()
-    [0, 2, 4, 5, 6]
-    """
+    """Return the length of disjoint, sorted intervals up to each instant, in ns."""
     starts, ends = intervals
     total = np.concatenate([np.zeros(1, np.int64), np.cumsum(ends - starts)])
     begun = np.searchsorted(starts, instants, side="right")

@@ -229,19 +229,8 @@ class Selection:
         return keep
 
     def to_state(self) -> Patch:
-        """Return everything as one dict for JSON.
-
-        Returns
-        -------
-        dict
-            For each dimension a list (``window``: ``[start, end]``) or None; ``focus``: a row or None;
-            ``pinned``: a list of tracks or None; ``revision``: int.
-
-        Examples
-        --------
-        >>> Selection(step=4).to_state()["step"]
-        [4]
-        """
+        """Return everything as one dict for JSON: dimensions, ``focus``, ``pinned`` and ``revision``."""
+        # a list for each dimension (``window``: ``[start, end]``), a row, a list of tracks; None without
         with self._lock:
             return {**self._as_patch((*DIMENSIONS, *_FILTERING_NOTHING)), "revision": self._revision}
 
