@@ -16,7 +16,7 @@ from ..profiles.profile import Profile
 from ..trace import ImportReport, Trace
 from .cache import Analyses, Cache, Reduction, joined, open_rank, reduce_rank
 from .files import Paths, RankFile, arranged, inspected, listed, numbered
-from .reduction import Progress, find_there, processes_for, reported, run_here, run_there
+from .reduction import Progress, find_there, processes_for, run_here, run_there, with_bar
 
 _OPEN: Final = 2
 """Number of individually opened ranks that stay in memory."""
@@ -141,7 +141,8 @@ class RankSet(Mapping[int, Profile]):
         """Apply several analyses while reading each rank once; see `map`."""
         frames: dict[str, list[pd.DataFrame]] = {name: [] for name in analyses}
         failures: dict[str, dict[int, Exception]] = {name: {} for name in analyses}
-        for result in reported(self._run(analyses), len(self._files), self._progress):
+        total = len(self._files)
+        for done, result in enumerate(with_bar(self._run(analyses), total, self._progress), 1):
             self._tell(result.rank, result.report, named=not result.read)
             if result.read:
                 self._facts[result.rank] = {**result.facts, "seconds": result.seconds}
@@ -149,6 +150,8 @@ class RankSet(Mapping[int, Profile]):
                 frames[name].append(frame)
             for name, error in result.failures.items():
                 failures[name][result.rank] = error
+            if callable(self._progress):
+                self._progress(done, total)
         if not self._facts:
             raise FormatError(f"no rank could be read: {self._report['rank-unreadable'].example}")
         for name, errors in failures.items():

@@ -32,16 +32,11 @@ Progress: TypeAlias = Callable[[int, int], None] | bool | None
 _QUIET_S: Final = 2.0
 
 
-def reported(results: Iterable[Reduction], total: int, progress: Progress) -> Iterator[Reduction]:
-    """Yield the results, and report how many of `total` there are: to the caller, or as a text bar."""
-    if callable(progress):
-        for done, result in enumerate(results, 1):
-            yield result
-            progress(done, total)
-        return
+def with_bar(results: Iterable[Reduction], total: int, progress: Progress) -> Iterable[Reduction]:
+    """Return the results; a text bar is drawn as they come, if one is wanted."""
     shown = progress is True or (progress is None and _watched())
     delay = 0.0 if progress else _QUIET_S
-    yield from tqdm(
+    return tqdm(
         results, "ranks", total, leave=False, file=sys.stdout, delay=delay, disable=not shown, mininterval=0
     )
 
