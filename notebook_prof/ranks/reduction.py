@@ -36,9 +36,10 @@ def with_bar(results: Iterable[Reduction], total: int, progress: Progress) -> It
     """Return the results; a text bar is drawn as they come, if one is wanted."""
     shown = progress is True or (progress is None and _watched())
     delay = 0.0 if progress else _QUIET_S
-    return tqdm(
+    bar: Iterable[Reduction] = tqdm(
         results, "ranks", total, leave=False, file=sys.stdout, delay=delay, disable=not shown, mininterval=0
     )
+    return bar
 
 
 def _watched() -> bool:
