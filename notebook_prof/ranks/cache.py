@@ -162,11 +162,8 @@ def joined(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
         return pd.DataFrame({"rank": np.empty(0, np.int32)})
     parts = [frame for frame in frames if len(frame)] or [frames[0]]
     parts.sort(key=lambda frame: int(frame["rank"].iloc[0]) if len(frame) else -1)
-    return stacked_rows(parts)
-
-
-def stacked_rows(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Return the frames one below another; categories are merged, dtypes are kept."""
+    if len(parts) == 1:
+        return parts[0].reset_index(drop=True)
     words: dict[str, list[Any]] = {}
     for name in parts[0]:
         if all(name in part and isinstance(part[name].dtype, pd.CategoricalDtype) for part in parts):

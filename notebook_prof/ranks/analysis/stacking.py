@@ -7,12 +7,12 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pandas as pd
+from pandas.api.types import union_categoricals
 
 from ...analysis.critical_path.resources import sync_table
 from ...trace import ImportReport, Trace
 from ...trace.arrays import IntArray
 from ...trace.schema import TABLES
-from ..cache import stacked_rows
 
 _CORRELATIONS: Final = 32
 _ADDRESSES: Final = 52
@@ -65,7 +65,7 @@ def stacked(ranks: Sequence[tuple[int, Trace]], *, start_unix_ns: int) -> Trace:
         first["track"] += _next_key(trace.tracks["track"])
         first["stack"] += _next_key(trace.stacks["stack"])
         first["row"] += len(trace.slices)
-    tables = {table.name: stacked_rows([part[table.name] for part in parts]) for table in TABLES}
+    tables = {table.name: _joined([part[table.name] for part in parts]) for table in TABLES}
     tables["slices"], new_row = _in_order(tables["slices"])
     for name, column in (("flows", "src"), ("flows", "dst"), ("allocations", "slice")):
         tables[name][column] = _translated(tables[name][column], new_row)
@@ -185,6 +185,17 @@ def _device(column: pd.Series[Any], devices: dict[int, int]) -> Any:
 
 def _next_key(keys: pd.Series[Any]) -> int:
     return int(keys.max()) + 1 if len(keys) else 0
+
+
+def _joined(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Concatenate tables; categories are merged."""
+    words = {
+        name: union_categoricals([frame[name] for frame in frames])
+        for name in frames[0]
+        if isinstance(frames[0][name].dtype, pd.CategoricalDtype)
+    }
+    others = pd.concat([frame.drop(columns=list(words)) for frame in frames], ignore_index=True)
+    return others.assign(**words)[list(frames[0].columns)]
 
 
 def _in_order(slices: pd.DataFrame) -> tuple[pd.DataFrame, IntArray]:
