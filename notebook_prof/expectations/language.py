@@ -54,12 +54,7 @@ class Expectation:
 
     @classmethod
     def parse(cls, text: str) -> Expectation:
-        """Parse one expectation; OptionError says what can be written.
-
-        >>> one = Expectation.parse("step p50 < 120ms")
-        >>> one.quantity, one.of, one.operator, one.limit, one.unit
-        ('step', 'p50', '<', 120000000.0, 'ns')
-        """
+        """Parse one expectation; OptionError says what can be written."""
         match = _EXPECTATION.fullmatch(text)
         if match is None:
             raise OptionError(f"{text!r} is not an expectation such as 'step p50 < 120ms' or 'sync == 0'")
@@ -85,11 +80,7 @@ class Expectation:
 
 
 def value_text(value: float, unit: str) -> str:
-    """Format a value in a unit of `UNITS`.
-
-    >>> value_text(1.5e6, "ns"), value_text(0.05, "share"), value_text(3, "count")
-    ('1.5 ms', '5.0 %', '3')
-    """
+    """Format a value in a unit of `UNITS`."""
     if not math.isfinite(value):
         return "unknown" if math.isnan(value) else "∞" if value > 0 else "−∞"
     formats = {"ns": format_ns, "share": format_share, "bytes": format_bytes, "count": format_number}

@@ -211,11 +211,7 @@ _PROGRAMS: Final = re.compile(r"^python[\d.]*$|^ipykernel", re.I)
 
 
 def evaluates(name: str) -> bool:
-    """Return whether autograd's engine runs an operator of this name.
-
-    >>> evaluates("AddmmBackward0"), evaluates("aten::convolution_backward")
-    (True, False)
-    """
+    """Return whether autograd's engine runs an operator of this name, such as ``AddmmBackward0``."""
     return name.startswith(EVALUATES) or _BACKWARD.match(name) is not None
 
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 from ..errors import NotebookProfError, SelectionError
 from ..profiles.profile import Profile
 from ..selection import Selection
-from ..trace import Trace
 from ..trace.redaction import Redaction
 from .analysis.answers import RankAnswers
 from .cache import Cache
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 class RankPlot:
     """Pictures of many ranks as Bokeh models, for ``bokeh.io.show`` or your own layout."""
 
-    def __init__(self, ranks: RankAnswers[Any]) -> None:
+    def __init__(self, ranks: RankAnswers) -> None:
         self._ranks = ranks
 
     def bars(self) -> UIElement:
@@ -85,7 +84,7 @@ _NUMBERED: Final = ("rank", "step", "group", "window")
 """Dimensions of a selection that contain no name from the user."""
 
 
-class Ranks(RankAnswers[Profile]):
+class Ranks(RankAnswers):
     """The ranks of a run: ``ranks[3]`` is an ordinary Profile, ``ranks.map(analysis)`` one frame of all.
 
     Made by `read_ranks`.
@@ -214,9 +213,6 @@ class Ranks(RankAnswers[Profile]):
     def _ipython_display_(self, **kwargs: Any) -> None:
         """Show the dashboard if the front-end supports it, as a Profile does."""
         self.dashboard()._ipython_display_(**kwargs)
-
-    def _presented(self, trace: Trace) -> Profile:
-        return Profile(trace)
 
     @property
     def plot(self) -> RankPlot:

@@ -6,18 +6,18 @@ import functools
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, Generic, TypeVar, cast
+from typing import Any, Final, cast
 
 import numpy as np
 import pandas as pd
 
 from ..errors import FormatError, SelectionError
+from ..profiles.profile import Profile
 from ..trace import ImportReport, Trace
 from .cache import Analyses, Cache, Reduction, joined, open_rank, reduce_rank
 from .files import Paths, RankFile, arranged, inspected, listed, numbered
-from .reduction import Bar, Progress, find_there, processes_for, run_here, run_there
+from .reduction import Progress, find_there, processes_for, run_here, run_there, with_bar
 
-T = TypeVar("T")
 _OPEN: Final = 2
 """Number of individually opened ranks that stay in memory."""
 
@@ -37,7 +37,7 @@ def find_ranks(paths: Paths, client: Any = None) -> tuple[dict[int, RankFile], I
     return arranged(files, report), report
 
 
-class RankSet(Mapping[int, T], Generic[T]):
+class RankSet(Mapping[int, Profile]):
     """The recordings of a run's ranks, read on demand (``ranks[3]``) or read, reduced and dropped (`map`)."""
 
     # One rank is in memory for each process or, with a Dask `client`, for each of the cluster's threads; only
@@ -57,15 +57,15 @@ class RankSet(Mapping[int, T], Generic[T]):
         self._report = report.copy() if report is not None else ImportReport()
         self._client, self._cache = client, cache
         self._processes, self._progress = processes, progress
-        self._opened: OrderedDict[int, T] = OrderedDict()
+        self._opened: OrderedDict[int, Profile] = OrderedDict()
         self._facts: dict[int, dict[str, Any]] = {}
         self._reported: set[tuple[str, int]] = set()
 
-    def __getitem__(self, rank: int) -> T:
+    def __getitem__(self, rank: int) -> Profile:
         if rank not in self._files:
             raise KeyError(f"no rank {rank!r}: there are {self._span()}")
         if rank not in self._opened:
-            self._opened[rank] = self._presented(self.trace(rank))
+            self._opened[rank] = Profile(self.trace(rank))
         self._opened.move_to_end(rank)
         while len(self._opened) > _OPEN:
             self._opened.popitem(last=False)
@@ -76,10 +76,6 @@ class RankSet(Mapping[int, T], Generic[T]):
 
     def __len__(self) -> int:
         return len(self._files)
-
-    def _presented(self, trace: Trace) -> T:
-        """Return a rank in the form that users get."""
-        return cast(T, trace)
 
     def trace(self, rank: int) -> Trace:
         """Read one rank now, without keeping it."""
@@ -145,19 +141,17 @@ class RankSet(Mapping[int, T], Generic[T]):
         """Apply several analyses while reading each rank once; see `map`."""
         frames: dict[str, list[pd.DataFrame]] = {name: [] for name in analyses}
         failures: dict[str, dict[int, Exception]] = {name: {} for name in analyses}
-        bar = Bar(len(self._files), self._progress)
-        try:
-            for result in self._run(analyses):
-                self._tell(result.rank, result.report, named=not result.read)
-                if result.read:
-                    self._facts[result.rank] = {**result.facts, "seconds": result.seconds}
-                for name, frame in result.frames.items():
-                    frames[name].append(frame)
-                for name, error in result.failures.items():
-                    failures[name][result.rank] = error
-                bar.advance()
-        finally:
-            bar.close()
+        total = len(self._files)
+        for done, result in enumerate(with_bar(self._run(analyses), total, self._progress), 1):
+            self._tell(result.rank, result.report, named=not result.read)
+            if result.read:
+                self._facts[result.rank] = {**result.facts, "seconds": result.seconds}
+            for name, frame in result.frames.items():
+                frames[name].append(frame)
+            for name, error in result.failures.items():
+                failures[name][result.rank] = error
+            if callable(self._progress):
+                self._progress(done, total)
         if not self._facts:
             raise FormatError(f"no rank could be read: {self._report['rank-unreadable'].example}")
         for name, errors in failures.items():
@@ -197,7 +191,7 @@ class RankSet(Mapping[int, T], Generic[T]):
         text = f"<{type(self).__name__}: {self._span()}, {size / 1e6:,.1f} MB, reduced {where}>"
         return text + (f"\n{self.report!r}" if self.report else "")
 
-    def chosen(self, ranks: int | list[int] | range) -> RankSet[T]:
+    def chosen(self, ranks: int | list[int] | range) -> RankSet:
         """Return a set of some of the ranks.
 
         Raises

@@ -73,11 +73,7 @@ def line_texts(table: pd.DataFrame) -> pd.Series[Any]:
 
 
 def normalise(dimension: str, value: object) -> Value | None:
-    """Return a value in canonical form; None for no restriction. Raises SelectionError if it is invalid.
-
-    >>> normalise("window", ("2ms", "5ms")), normalise("step", range(3, 5)), normalise("name", "aten::mm")
-    (Window(start=2000000, end=5000000), (3, 4), ('aten::mm',))
-    """
+    """Return a value in canonical form; None for no restriction. Raises SelectionError if it is invalid."""
     check(dimension)
     if value is None:
         return None

@@ -62,8 +62,6 @@ class Selection:
     True
     """
 
-    DIMENSIONS: Final = DIMENSIONS
-
     def __init__(self, **values: object) -> None:
         first = {dimension: normalise(dimension, value) for dimension, value in values.items()}
         clauses = {d: Clause(d, first[d]) for d in DIMENSIONS if first.get(d) is not None}  # type: ignore[arg-type]
@@ -127,25 +125,10 @@ class Selection:
     def apply_patch(
         self, patch: Mapping[str, Any], source: Hashable = None, base_revision: int | None = None
     ) -> bool:
-        """Merge changes that a page made on top of an older revision; returns whether anything changed.
-
-        Parameters
-        ----------
-        patch : mapping
-            Dimension → list of values (None: no clause), ``focus`` → row or None, and ``pinned`` → list of
-            tracks or None. It may be the whole state from `to_state`, with its ``revision``.
-        source : hashable
-            The sender.
-        base_revision : int, optional
-            The revision that the sender knew. A dimension that has changed here since then keeps its newer
-            value if the patch only repeats the old one: simultaneous changes of different dimensions both
-            survive, and for the same dimension the last change wins.
-
-        Raises
-        ------
-        SelectionError
-            For an unknown dimension or an invalid value. Nothing changes then.
-        """
+        """Merge a page's changes, with the keys of `to_state`; returns whether anything changed."""
+        # `base_revision` is the revision that the sender knew. A dimension that has changed here since then
+        # keeps its newer value if the patch only repeats the old one: simultaneous changes of different
+        # dimensions both survive, and for the same dimension the last change wins.
         values = {key: value for key, value in patch.items() if key != "revision"}
         base = patch.get("revision") if base_revision is None else base_revision
         change = {
@@ -246,19 +229,8 @@ class Selection:
         return keep
 
     def to_state(self) -> Patch:
-        """Return everything as one dict for JSON.
-
-        Returns
-        -------
-        dict
-            For each dimension a list (``window``: ``[start, end]``) or None; ``focus``: a row or None;
-            ``pinned``: a list of tracks or None; ``revision``: int.
-
-        Examples
-        --------
-        >>> Selection(step=4).to_state()["step"]
-        [4]
-        """
+        """Return everything as one dict for JSON: dimensions, ``focus``, ``pinned`` and ``revision``."""
+        # a list for each dimension (``window``: ``[start, end]``), a row, a list of tracks; None without
         with self._lock:
             return {**self._as_patch((*DIMENSIONS, *_FILTERING_NOTHING)), "revision": self._revision}
 

@@ -11,7 +11,7 @@ import pytest
 import notebook_prof as nbp
 from notebook_prof.errors import FormatError, SelectionError
 from notebook_prof.ranks.analysis.clocks import clock_offsets
-from notebook_prof.ranks.analysis.stacking import RankClock, retimed, stacked
+from notebook_prof.ranks.analysis.stacking import retimed, stacked
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.trace.nesting import nest
 from notebook_prof.views.page_queries import PageQueries
@@ -176,7 +176,7 @@ def test_a_drift_reaches_arrivals_steps_and_stacks(tmp_path: Path):
 def test_retiming_keeps_what_is_inside_inside():
     b = TraceBuilder()
     b.slices(ts=[0, 0, 333_333], dur=[10**9, 333_333, 7], name="a", track=b.track("main"))
-    trace = retimed(b.seal(), RankClock(5, 3e-5, 500))
+    trace = retimed(b.seal(), lambda ts: ts + 5 - np.rint(3e-5 * (ts - 500)).astype(np.int64))
     nested = nest(trace.slices["track"], trace.slices["ts"], trace.slices["dur"])
     assert nested.depth.tolist() == trace.slices["depth"].tolist()
 

@@ -13,6 +13,7 @@ from ...errors import OptionError
 from ...trace import DEVICE_CATEGORIES, Trace, Window, length, union
 from ...trace.intervals import clip
 from ...trace.schema import Table
+from ...trace.strings import as_text
 from ..busy_time import device_of, device_window
 from ..scope import Numbers, Scope, Texts, WindowLike, bounds, on_device, recorded_table
 from ..time.host_states import exposed_communication
@@ -45,9 +46,7 @@ def device_attributes(trace: Trace, work: Scope) -> pd.DataFrame | None:
     attributes = pd.DataFrame(keys).merge(recorded[[*_KEYS, *own]], on=_KEYS, how="left")[own]
     for name in ("grid", "block"):
         if name in attributes:
-            codes, words = pd.factorize(attributes[name].astype("str").where(attributes[name].notna()))
-            texts = np.array([*words, None], dtype=object)
-            attributes[name] = pd.Series(texts[codes], dtype="str")
+            attributes[name] = as_text(attributes[name])
     return attributes
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -19,23 +18,8 @@ from ..grouping import group
 from ..scope import Numbers, Texts, WindowLike, many, on_device
 from .busy import device_attributes, uses_tensor_cores
 
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """The origin of a kernel, parsed from its name."""
-
-    # ``cupy torch triton cublas cutlass cudnn cufft cusparse cusolver curand cub nccl`` or ``other``.
-    library: str
-    # What the user called, such as ``add``; otherwise the kernel's plain name.
-    operator: str
-    # ``elementwise reduction scan sort gemm convolution fft sparse solver random collective fused raw``.
-    kind: str
-    # Element types, if the name contains them.
-    types: tuple[str, ...] = ()
-
-
 _TYPES: Final = r"(?:bool|u?int(?:8|16|32|64)|b?float(?:16|32|64)|complex(?:64|128))"
-_CUPY: Final = re.compile(rf"cupyx?_(?P<name>\w+?)(?:__(?P<types>{_TYPES}(?:_{_TYPES})*))?")
+_CUPY: Final = re.compile(rf"cupyx?_(\w+?)(?:__{_TYPES}(?:_{_TYPES})*)?")
 _REDUCTIONS: Final = re.compile(
     r"(?:nan)?(?:sum|prod|min|max|mean|argmin|argmax|var_core|amin|amax)(?:_\w+)?|all|any|count_non\w+"
     r"|cub_\w+|norm(?:_\w+)?|median|var_core_out|scipy_ndimage_(?:sum|mean|variance|standard_deviation)"
@@ -70,21 +54,23 @@ _LIBRARIES: Final = tuple(
 _BARE: Final = re.compile(r"(?:void |int )?(?:[\w:(){}]*::)?(?:\(anonymous namespace\)::)?([A-Za-z_]\w*)")
 
 
-def kernel_origin(name: str) -> Origin:
-    """Parse a kernel's name, demangled or not."""
+def kernel_origin(name: str) -> tuple[str, str, str]:
+    """Return the library, operator and kind of a kernel, from its name, demangled or not."""
+    # Libraries: ``cupy torch triton cublas cutlass cudnn cufft cusparse cusolver curand cub nccl other``. The
+    # operator is what the user called, such as ``add``, or else the kernel's plain name. Kinds:
+    # ``elementwise reduction scan sort gemm convolution fft sparse solver random collective fused raw``.
     # CuPy names a ufunc's kernel ``cupy_add__`` followed by the types of its arguments. Kernels of
     # ``ElementwiseKernel`` and ``ReductionKernel`` have the name that their author chose (default ``kernel``,
     # ``reduce_kernel``); reductions by CUB begin with ``cupy_cub_``. Source: ``cupy/_core/_kernel.pyx`` and
     # the names in CuPy 13.6.
     if is_collective_kernel(name):
-        return Origin("nccl", _base_name(name), "collective")
+        return "nccl", _base_name(name), "collective"
     if match := _CUPY.fullmatch(name):
-        types = tuple(re.findall(_TYPES, match["types"] or ""))
-        return Origin("cupy", *_cupy(match["name"]), types)
+        return "cupy", *_cupy(match[1])
     for pattern, library, kind in _LIBRARIES:
         if pattern.search(name):
-            return Origin(library, _base_name(name), kind)
-    return Origin("other", _base_name(name), "raw")
+            return library, _base_name(name), kind
+    return "other", _base_name(name), "raw"
 
 
 def _cupy(name: str) -> tuple[str, str]:
@@ -185,13 +171,12 @@ def kernels(
         doubts = kernel_doubts(trace, device, groups.code[device.rows], len(groups.keys), window)
         mark(table, [doubts[code] for code in codes])
     table["share"] = table["total_ns"] / max(int(table["total_ns"].sum()), 1)
-    if attributes is not None:
-        table = pd.concat([table, _means(frame, launched)], axis=1)
     if "name" in table:
         table["tensor_cores"] = table["name"].map(uses_tensor_cores).astype("bool")
     if name is not None and "name" in table:
         table = table[table["name"].isin(many(name))]
     first = [*columns, "count", "total_ns", "mean_ns", "share", "min_ns", "max_ns"]
+    first += ["doubt"] * ("doubt" in table)
     table = table[[*first, *(column for column in table if column not in first)]]
     return table.sort_values("total_ns", ascending=False, kind="stable").reset_index(drop=True)
 
@@ -207,30 +192,26 @@ def _without_rows(columns: tuple[str, ...]) -> pd.DataFrame:
 
 
 def _sums(frame: pd.DataFrame, launched: list[str]) -> pd.DataFrame:
-    """Return the count and durations, one row per group, in the order of codes."""
-    each = frame.groupby(["code", *launched], dropna=False, sort=True)["dur"]
-    table: pd.DataFrame = each.agg(["count", "sum", "mean", "min", "max"]).reset_index()
-    table = table.rename(columns={"sum": "total_ns", "mean": "mean_ns", "min": "min_ns", "max": "max_ns"})
-    whole = dict.fromkeys(("count", "total_ns", "min_ns", "max_ns"), "int64")
-    return table.astype({**whole, "mean_ns": "float64"})
-
-
-def _means(frame: pd.DataFrame, launched: list[str]) -> pd.DataFrame:
-    """Return the attributes of each group, in the same order, except those in `by`."""
-    by = ["code", *launched]
-    means: dict[str, Any] = {}
-    for name in ("blocks_per_sm", "occupancy"):
+    """Return the count, durations and attributes of each group, in the order of codes."""
+    by, dur = ["code", *launched], frame["dur"].astype("float64")
+    attributes: dict[str, Any] = {}
+    for name in ("blocks_per_sm", "occupancy"):  # weighted by duration
         if name in frame:
             value = frame[name].astype("float64")
-            weight = frame["dur"].where(value.notna(), 0).astype("float64")
-            sums = frame[by].assign(value=(value * weight).fillna(0), weight=weight)
-            total = sums.groupby(by, dropna=False, sort=True)[["value", "weight"]].sum()
-            means[name] = (total["value"] / total["weight"].where(total["weight"] > 0)).to_numpy()
+            attributes |= {name: (value * dur).fillna(0), f"{name} weight": dur.where(value.notna(), 0)}
     for name in ("registers_per_thread", "shared_memory_bytes"):
         if name in frame and name not in launched:
-            value = frame[by].assign(value=frame[name].astype("float64"))
-            means[name] = value.groupby(by, dropna=False, sort=True)["value"].max().to_numpy()
-    return pd.DataFrame(means)
+            attributes[name] = frame[name].astype("float64")
+    groups = frame[[*by, "dur"]].assign(**attributes).groupby(by, dropna=False, sort=True)
+    table = groups["dur"].agg(count="count", total_ns="sum", mean_ns="mean", min_ns="min", max_ns="max")
+    for name in attributes:
+        if (weight := f"{name} weight") in attributes:
+            whole = groups[weight].sum()
+            table[name] = groups[name].sum() / whole.where(whole > 0)
+        elif not name.endswith(" weight"):
+            table[name] = groups[name].max()
+    whole_numbers = dict.fromkeys(("count", "total_ns", "min_ns", "max_ns"), "int64")
+    return table.reset_index().astype({**whole_numbers, "mean_ns": "float64"})
 
 
 _COLUMNS = Table.of(
@@ -262,12 +243,11 @@ def kernel_origins(trace: Trace, *, window: WindowLike = None, step: Numbers = N
     [['cupy', 'add', 'elementwise'], ['cupy', 'sum', 'reduction'], ['cublas', 'sgemm_nn', 'gemm']]
     """
     work = on_device(trace, window).where(step=step, category=("kernel", "collective"))
-    names, code = trace.slices["name"].cat.categories, work.codes("name")
-    origins = {one: kernel_origin(str(names[one])) for one in np.unique(code).tolist()}
-    table = pd.DataFrame({"total_ns": work.end - work.ts})
-    for column in ("library", "operator", "kind"):
-        table[column] = pd.Series(code).map({one: getattr(origin, column) for one, origin in origins.items()})
-    table = table.groupby(["library", "operator", "kind"])["total_ns"].agg(["count", "sum"]).reset_index()
+    names, columns = trace.slices["name"].cat.categories, ["library", "operator", "kind"]
+    used, code = np.unique(work.codes("name"), return_inverse=True)
+    origins = pd.DataFrame([kernel_origin(str(names[one])) for one in used.tolist()], columns=columns)
+    table = origins.iloc[code].assign(total_ns=work.end - work.ts)
+    table = table.groupby(columns)["total_ns"].agg(["count", "sum"]).reset_index()
     table = table.rename(columns={"sum": "total_ns"}).sort_values("total_ns", ascending=False, kind="stable")
     table["share"] = table["total_ns"] / max(int(table["total_ns"].sum()), 1)
     return _COLUMNS.frame({name: table[name].reset_index(drop=True) for name in _COLUMNS.names})

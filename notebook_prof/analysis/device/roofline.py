@@ -37,12 +37,6 @@ class Ceilings:
         """Arguments of `roofline`: ``p.device.roofline(**nbp.measure_device().limits)``."""
         return {"flops_per_s": self.flops_per_s, "bytes_per_s": self.bytes_per_s}
 
-    @property
-    def frame(self) -> pd.DataFrame:
-        """One row ``name dtype flops_per_s bytes_per_s how``."""
-        names = ("name", "dtype", "flops_per_s", "bytes_per_s", "how")
-        return pd.DataFrame([[getattr(self, name) for name in names]], columns=list(names))
-
 
 _MEASURED: dict[str, Ceilings] = {}
 

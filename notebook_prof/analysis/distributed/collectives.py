@@ -11,12 +11,12 @@ import numpy as np
 import pandas as pd
 
 from ...trace import Trace, inherit
-from ...trace.arrays import BoolArray, IntArray
+from ...trace.arrays import BoolArray, IntArray, optional
 from ...trace.intervals import as_ints
 from ...trace.taxonomy import function_name
 from ..busy_time import device_of
 from ..device.kernel_launches import launch_calls
-from ..scope import Numbers, Scope, WindowLike, ints, on_device, on_host, recorded_table
+from ..scope import Numbers, Scope, WindowLike, ints, on_device, on_host, recorded_table, texts
 from ..time.phases import stepping_track
 
 _MARKS: Final = (
@@ -105,8 +105,7 @@ def preceding(trace: Trace, start: IntArray, end: IntArray) -> tuple[Any, IntArr
     code, ns = np.full(count, -1, np.int64), np.zeros(count, np.int64)
     code[most["into"]] = most["name"]
     ns[most["into"]] = most["spent"]
-    words = np.array([*trace.slices["name"].cat.categories, None], dtype=object)
-    return pd.Series(words[code], dtype="str"), as_ints(ns)
+    return texts(trace.slices["name"], code), as_ints(ns)
 
 
 def _work(scope: Scope) -> Scope:
@@ -116,6 +115,7 @@ def _work(scope: Scope) -> Scope:
 
 HOST: Final = -1
 _TEXTS: Final = ("operation", "group", "dtype")
+_NUMBERS: Final = ("group_size", "in_elements", "out_elements", "src_rank", "dst_rank")
 
 
 def collectives(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> pd.DataFrame:
@@ -174,10 +174,10 @@ def collectives(trace: Trace, *, window: WindowLike = None, step: Numbers = None
             "operation": pd.Series(facts["operation"], dtype="str"),
             "name": pd.Series(names, dtype="str"),
             "group": pd.Series(facts["group"], dtype="str").fillna(""),
-            "group_size": _optional(facts["group_size"]),
-            "bytes": _optional(facts["bytes"]),
+            "group_size": optional(facts["group_size"]),
+            "bytes": optional(facts["bytes"]),
             "dtype": pd.Series(facts["dtype"], dtype="str").fillna(""),
-            "peer": _optional(facts["peer"]),
+            "peer": optional(facts["peer"]),
             "step": slices["step"].iloc[rows].array,
             "device": device.astype(np.int16),
             "stream": slices["stream"].iloc[rows].array,
@@ -218,31 +218,21 @@ def _facts(trace: Trace, rows: IntArray, on_gpu: bool) -> dict[str, Any]:
 
 def _recorded_facts(table: pd.DataFrame | None, trace: Trace, rows: IntArray) -> dict[str, Any]:
     """Return what was recorded about these collectives; missing for row -1 and unknown rows."""
-    count = len(rows)
-    missing: dict[str, Any] = {key: np.full(count, None, dtype=object) for key in _TEXTS}
-    missing |= {key: np.full(count, -1, np.int64) for key in ("group_size", "bytes", "peer")}
-    if table is None or not count:
-        return missing
-    slices = trace.slices
+    slices, keys = trace.slices, ["start_ns", "device", "stream"]
     start = slices["ts"].to_numpy()[rows] + int(trace.metadata.get("start_unix_ns", 0))
-    keys = [np.where(rows >= 0, start, -1), ints(slices["device"])[rows], ints(slices["stream"])[rows]]
-    distinct = table.drop_duplicates(["start_ns", "device", "stream"])
-    wanted = [*distinct, *_TEXTS, "group_size", "in_elements", "out_elements"]
-    distinct = distinct.reindex(columns=list(dict.fromkeys(wanted)))  # a file may have none of a kind
-    index = pd.MultiIndex.from_arrays([distinct[key].to_numpy() for key in ("start_ns", "device", "stream")])
-    at = index.get_indexer(pd.MultiIndex.from_arrays(keys))
-    here = at >= 0
-    for key in _TEXTS:
-        words = distinct[key].astype(object).to_numpy()
-        missing[key][here] = np.where(pd.notna(words), words, None)[at[here]]
-    missing["group_size"][here] = _numbers(distinct["group_size"])[at[here]]
-    for key in ("src_rank", "dst_rank"):
-        if key in distinct:
-            missing["peer"][here] = np.maximum(missing["peer"][here], _numbers(distinct[key])[at[here]])
-    size = np.array([element_bytes(str(dtype)) for dtype in distinct["dtype"]], np.int64)
-    most = np.maximum(_numbers(distinct["in_elements"]), _numbers(distinct["out_elements"]))
-    missing["bytes"][here] = np.where((size > 0) & (most >= 0), most * size, -1)[at[here]]
-    return missing
+    wanted = pd.DataFrame({"start_ns": np.where(rows >= 0, start, -1)})
+    wanted["device"], wanted["stream"] = ints(slices["device"])[rows], ints(slices["stream"])[rows]
+    recorded = pd.DataFrame(columns=keys) if table is None else table.drop_duplicates(keys)
+    found = wanted.merge(recorded.astype(dict.fromkeys(keys, "Int64")), on=keys, how="left")
+    found = found.reindex(columns=[*_TEXTS, *_NUMBERS])  # a file may have none of a kind
+    facts: dict[str, Any] = {key: np.where(found[key].notna(), found[key], None) for key in _TEXTS}
+    number = {key: found[key].astype("Int64").fillna(-1).to_numpy(np.int64) for key in _NUMBERS}
+    size = np.array([element_bytes(str(dtype)) for dtype in facts["dtype"]], np.int64)
+    most = np.maximum(number["in_elements"], number["out_elements"])
+    facts["group_size"] = number["group_size"]
+    facts["peer"] = np.maximum(number["src_rank"], number["dst_rank"])
+    facts["bytes"] = np.where((size > 0) & (most >= 0), most * size, -1)
+    return facts
 
 
 def _is_present(values: Any) -> BoolArray:
@@ -251,36 +241,14 @@ def _is_present(values: Any) -> BoolArray:
 
 def _from_shapes(trace: Trace, rows: IntArray) -> tuple[IntArray, Any]:
     """Return the bytes and element types of host ranges from their input shapes."""
-    slices = trace.slices
-    arguments = recorded_table(trace, "operator_arguments")
-    shape = slices["shapes"].cat
-    code = np.append(as_ints(shape.codes.to_numpy()), -1)[rows]
-    used = np.unique(code[code >= 0])
-    counts = {int(i): elements(str(shape.categories[i])) for i in used}
-    dtype = np.full(len(rows), None, dtype=object)
-    if arguments is not None:
-        with_dtypes = arguments.dropna(subset=["dtypes"]).drop_duplicates(["name", "shapes"])
-        known = zip(*(with_dtypes[column] for column in ("name", "shapes", "dtypes")), strict=True)
-        first = {
-            (name, shapes): str(text).strip("[]").partition(",")[0].strip('"') for name, shapes, text in known
-        }
-        words, texts = slices["name"].cat, shape.categories
-        names = np.append(as_ints(words.codes.to_numpy()), -1)[rows]
-        pairs = dict.fromkeys(zip(names.tolist(), code.tolist(), strict=True))
-        dtype_of_pair = {
-            pair: first.get((words.categories[pair[0]], texts[pair[1]])) if min(pair) >= 0 else None
-            for pair in pairs
-        }
-        dtype[:] = [dtype_of_pair[pair] for pair in zip(names.tolist(), code.tolist(), strict=True)]
-    width = np.array([element_bytes(str(word)) if word else 0 for word in dtype], np.int64)
-    count = np.array([counts.get(int(i), -1) for i in code], np.int64)
-    return as_ints(np.where((width > 0) & (count >= 0), count * width, -1)), dtype
-
-
-def _numbers(column: pd.Series[Any]) -> IntArray:
-    return as_ints(column.astype("Int64").fillna(-1).to_numpy(np.int64))
-
-
-def _optional(values: Any) -> pd.arrays.IntegerArray:
-    numbers = np.asarray(values, dtype=np.int64)
-    return pd.arrays.IntegerArray(numbers, numbers < 0)
+    called = trace.slices[["name", "shapes"]].reindex(rows).astype(object).reset_index(drop=True)
+    count = called["shapes"].map({text: elements(str(text)) for text in called["shapes"].dropna().unique()})
+    dtype = pd.Series(None, called.index, object)
+    if (arguments := recorded_table(trace, "operator_arguments")) is not None:
+        first = arguments.dropna(subset=["dtypes"]).drop_duplicates(["name", "shapes"]).astype(object)
+        types = called.merge(first, on=["name", "shapes"], how="left")["dtypes"]
+        dtype = types.map(lambda text: str(text).strip("[]").partition(",")[0].strip('"'), na_action="ignore")
+    words = np.where(dtype.notna(), dtype, None)
+    width = np.array([element_bytes(str(word)) if word else 0 for word in words], np.int64)
+    number = count.fillna(-1).to_numpy(np.int64)
+    return as_ints(np.where((width > 0) & (number >= 0), number * width, -1)), words

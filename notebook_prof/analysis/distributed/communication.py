@@ -98,9 +98,7 @@ def _table(work: Scope, device: IntArray, communicates: BoolArray, by: str) -> p
     computes = ~communicates & ~moves
     communication, computation = during(communicates), during(computes)
     overlap = communication + computation - during(communicates | computes)
-    first, last = np.full(count, np.iinfo(np.int64).max), np.full(count, np.iinfo(np.int64).min)
-    np.minimum.at(first, code, work.ts)
-    np.maximum.at(last, code, work.end)
+    span = pd.Series(work.end).groupby(code).max() - pd.Series(work.ts).groupby(code).min()
     step = groups // 2**16
     missing = step == np.iinfo(np.int32).max
     table = pd.DataFrame(
@@ -113,7 +111,7 @@ def _table(work: Scope, device: IntArray, communicates: BoolArray, by: str) -> p
             "overlap_ns": overlap,
             "exposed_ns": communication - overlap,
             "busy_ns": during(np.ones(len(code), dtype=bool)),
-            "span_ns": last - first,
+            "span_ns": span,
         }
     )
     share: Any = table["overlap_ns"] / table["communication_ns"].where(table["communication_ns"] > 0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Final
 
@@ -136,7 +135,7 @@ def memory_peak(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     """
     curve = memory(trace, window=window)
     if not len(curve):
-        return _no_peaks().copy(deep=False)
+        return _PEAKS.empty().astype({"source": _SOURCE})
     each = curve.groupby(["device", "source"], observed=True, sort=True)
     top = curve.loc[each["allocated_bytes"].idxmax().to_numpy()]
     table = pd.DataFrame(
@@ -159,13 +158,11 @@ def memory_peak(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     return table
 
 
-@functools.cache
-def _no_peaks() -> pd.DataFrame:
-    """Return the table of a trace without memory."""
-    kinds = {"device": np.empty(0, np.int16), "source": pd.Categorical([], dtype=_SOURCE)}
-    sizes = dict.fromkeys(("ts", "peak_bytes", "reserved_peak_bytes", "start_bytes", "end_bytes"), _NONE)
-    more = dict.fromkeys(("base_bytes", "recorder_bytes"), _NONE)
-    return pd.DataFrame({**kinds, **sizes, **more, "step": pd.array([], "Int32")})
+_PEAKS: Final = Table.of(
+    "memory_peak",
+    "device:int16 source:category ts:int64 peak_bytes:int64 reserved_peak_bytes:int64 start_bytes:int64 "
+    "end_bytes:int64 base_bytes:int64 recorder_bytes:int64 step:Int32",
+)
 
 
 def recorded_by_torch(trace: Trace) -> BoolArray:

@@ -98,18 +98,13 @@ def memory_names(trace: Trace, *, at: Moment | None = None, device: int | None =
     buffers = _of_moment(trace, "memory_names", moment)
     if buffers is None:
         return NAMES.empty()
-    blocks = None
-    if moment == "recording":  # those that are alive at its end
-        last = int(trace.allocations["ts"].max()) if len(trace.allocations) else 0
-        blocks = memory_live(trace, last).rename(columns={"bytes": "block_bytes"})
-        blocks = blocks[["addr", "device", "block_bytes", "birth_ts", "operator", "line", "slice"]]
-    else:  # growth is known only for recorded steps
-        buffers = buffers.drop(columns="first_step_bytes", errors="ignore")
+    last = int(trace.allocations["ts"].max()) if len(trace.allocations) else 0
+    blocks = memory_live(trace, last).rename(columns={"bytes": "block_bytes"})
+    blocks = blocks[["addr", "device", "block_bytes", "birth_ts", "operator", "line", "slice"]]
+    if moment == "cell":  # blocks and growth are known only until the end of the recording
+        blocks, buffers = blocks.iloc[:0], buffers.drop(columns="first_step_bytes", errors="ignore")
     buffers = buffers.astype({"address": "uint64"})
-    parts = [_named(trace, _join(buffers, blocks))]
-    if blocks is not None:
-        parts.append(_unnamed(blocks, buffers))
-    table = pd.concat(parts, ignore_index=True)
+    table = pd.concat([_named(trace, _join(buffers, blocks)), _unnamed(blocks, buffers)], ignore_index=True)
     table = pd.concat([table, _remainders(trace, moment, table)], ignore_index=True).assign(moment=moment)
     if device is not None:
         table = table[table["device"] == device]
@@ -139,18 +134,13 @@ def _of_moment(trace: Trace, name: str, moment: str) -> pd.DataFrame | None:
     return table[table["moment"] == get_args(Moment).index(moment)].reset_index(drop=True)
 
 
-def _join(buffers: pd.DataFrame, blocks: pd.DataFrame | None) -> pd.DataFrame:
+def _join(buffers: pd.DataFrame, blocks: pd.DataFrame) -> pd.DataFrame:
     """Return buffers with their recorded allocations, largest first."""
-    table = buffers
-    if blocks is not None:
-        keys = {"left_on": ["device", "address"], "right_on": ["device", "addr"]}
-        table = table.merge(blocks.astype({"device": "int64"}), how="left", **keys)
-        recorded = table["block_bytes"].notna().to_numpy()
-        table["bytes"] = table["block_bytes"].fillna(table["bytes"]).astype("int64")
-        table["earlier"] = np.where(recorded & (table["earlier"] >= 0).to_numpy(), 0, table["earlier"])
-    else:
-        empty = {"birth_ts": pd.array([pd.NA] * len(table), dtype="Int64"), "operator": None, "line": None}
-        table = table.assign(**empty, slice=pd.array([pd.NA] * len(table), dtype="Int64"))
+    keys = {"left_on": ["device", "address"], "right_on": ["device", "addr"]}
+    table = buffers.merge(blocks.astype({"device": "int64"}), how="left", **keys)
+    recorded = table["block_bytes"].notna().to_numpy()
+    table["bytes"] = table["block_bytes"].fillna(table["bytes"]).astype("int64")
+    table["earlier"] = np.where(recorded & (table["earlier"] >= 0).to_numpy(), 0, table["earlier"])
     return table.sort_values("bytes", ascending=False, kind="stable").reset_index(drop=True)
 
 

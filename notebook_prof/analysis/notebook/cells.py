@@ -92,18 +92,12 @@ def cells(trace: Trace, *, runs: bool = False) -> pd.DataFrame:
 
 def _hottest(trace: Trace, track: IntArray, begin: IntArray, end: IntArray) -> tuple[Any, Any]:
     """Return the line with the most self time in each run, by the slices named like lines."""
-    slices = trace.slices[trace.slices["category"] == "python"]
-    slices = slices[slices["line"].notna()]
-    ts, of = as_ints(slices["ts"].to_numpy()), slices["track"].to_numpy()
-    home = np.full(len(ts), -1, np.int64)
-    for one in np.unique(track).tolist():
-        runs, rows = np.flatnonzero(track == one), np.flatnonzero(of == one)
-        latest = np.searchsorted(begin[runs], ts[rows], side="right") - 1
-        inside = (latest >= 0) & (ts[rows] < end[runs[np.maximum(latest, 0)]])
-        home[rows[inside]] = runs[latest[inside]]
-    columns = {"run": home, "line": slices["line"].astype("str"), "self_ns": slices["self_ns"]}
-    own = pd.DataFrame(columns)[home >= 0]
-    sums = own.groupby(["run", "line"], sort=False, observed=True)["self_ns"].sum().reset_index()
+    slices = trace.slices.loc[trace.slices["category"] == "python", ["ts", "track", "line", "self_ns"]]
+    runs = pd.DataFrame({"ts": begin, "track": track, "end": end, "run": np.arange(len(begin))})
+    runs = runs.astype({"track": slices["track"].dtype}).sort_values("ts", kind="stable")
+    own = pd.merge_asof(slices[slices["line"].notna()], runs, on="ts", by="track")
+    own = own[own["ts"] < own["end"]].astype({"line": "str"})
+    sums = own.groupby(["run", "line"], sort=False)["self_ns"].sum().reset_index()
     top = sums.sort_values("self_ns", kind="stable").drop_duplicates("run", keep="last").set_index("run")
     rows = top.reindex(np.arange(len(begin)))
     return rows["line"].astype("object"), rows["self_ns"].astype("Int64")

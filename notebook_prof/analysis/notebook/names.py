@@ -63,6 +63,20 @@ def _python_of(source: str) -> str:
         return "\n".join([*(_MAGIC.sub(r"\1pass", line) for line in kept), captured])
 
 
+_ORDER: Final[Mapping[type[ast.AST], tuple[str, ...]]] = {
+    ast.Assign: ("value", "targets"),
+    **dict.fromkeys((ast.For, ast.AsyncFor), ("iter", "target", "body", "orelse")),
+    **dict.fromkeys((ast.ListComp, ast.SetComp, ast.GeneratorExp), ("generators", "elt")),
+    ast.DictComp: ("generators", "key", "value"),
+    ast.comprehension: ("iter", "target", "ifs"),
+    **dict.fromkeys((ast.FunctionDef, ast.AsyncFunctionDef), ("decorator_list", "args")),
+    ast.Lambda: ("args",),
+    ast.arguments: ("defaults", "kw_defaults"),
+    ast.ClassDef: ("decorator_list", "bases", "keywords"),
+}
+"""Fields of nodes in the order in which Python evaluates them, where ``_fields`` has another order."""
+
+
 class _Visitor(ast.NodeVisitor):
     """Collects names in the order in which a cell runs. Bodies of functions are collected separately."""
 
@@ -72,6 +86,13 @@ class _Visitor(ast.NodeVisitor):
         self.bound: set[str] = set()
         self.later: list[set[str]] = []
         self.imports: dict[str, str] = {}
+
+    def generic_visit(self, node: ast.AST) -> None:
+        for field in _ORDER.get(type(node), node._fields):
+            value = getattr(node, field, None)
+            for part in value if isinstance(value, list) else [value]:
+                if isinstance(part, ast.AST):
+                    self.visit(part)
 
     def visit_Name(self, node: ast.Name) -> None:
         if isinstance(node.ctx, ast.Load):
@@ -100,11 +121,6 @@ class _Visitor(ast.NodeVisitor):
 
     visit_Subscript = visit_Attribute
 
-    def visit_Assign(self, node: ast.Assign) -> None:
-        self.visit(node.value)
-        for target in node.targets:
-            self.visit(target)
-
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
         self.visit(node.annotation)
         if node.value is not None:
@@ -116,14 +132,6 @@ class _Visitor(ast.NodeVisitor):
         if isinstance(node.target, ast.Name):
             self._read(node.target.id)
         self.visit(node.target)
-
-    def visit_For(self, node: ast.For | ast.AsyncFor) -> None:
-        self.visit(node.iter)
-        self.visit(node.target)
-        for statement in (*node.body, *node.orelse):
-            self.visit(statement)
-
-    visit_AsyncFor = visit_For
 
     def visit_Import(self, node: ast.Import) -> None:
         for alias in node.names:
@@ -140,30 +148,23 @@ class _Visitor(ast.NodeVisitor):
         self.imports[name] = held
 
     def visit_ExceptHandler(self, node: ast.ExceptHandler) -> None:
-        if node.type is not None:
-            self.visit(node.type)
         if node.name:
             self.bound.add(node.name)
-        for statement in node.body:
-            self.visit(statement)
+        self.generic_visit(node)
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-        arguments = node.args
-        for part in (*node.decorator_list, *arguments.defaults, *filter(None, arguments.kw_defaults)):
-            self.visit(part)
+        self.generic_visit(node)
         self._write(node.name)
         self.later.append(_free(node.args, node.body))
 
     visit_AsyncFunctionDef = visit_FunctionDef
 
     def visit_Lambda(self, node: ast.Lambda) -> None:
-        for part in (*node.args.defaults, *filter(None, node.args.kw_defaults)):
-            self.visit(part)
+        self.generic_visit(node)
         self.later.append(_free(node.args, [node.body]))
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
-        for part in (*node.decorator_list, *node.bases, *(word.value for word in node.keywords)):
-            self.visit(part)
+        self.generic_visit(node)
         inner = _Visitor()
         for statement in node.body:
             inner.visit(statement)
@@ -171,17 +172,10 @@ class _Visitor(ast.NodeVisitor):
         self.later += [body - {node.name} for body in inner.later]
         self._write(node.name)
 
-    def _comprehension(self, node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp) -> None:
+    def _comprehension(self, node: ast.AST) -> None:
         inner = _Visitor()
-        for part in node.generators:
-            inner.visit(part.iter)
-            inner.visit(part.target)
-            for condition in part.ifs:
-                inner.visit(condition)
-        for result in (node.key, node.value) if isinstance(node, ast.DictComp) else (node.elt,):
-            inner.visit(result)
-        for name in inner.reads:
-            self._read(name)
+        inner.generic_visit(node)
+        self.reads |= inner.reads - self.bound
         self.later += [body - inner.bound for body in inner.later]
 
     visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _comprehension
@@ -190,14 +184,7 @@ class _Visitor(ast.NodeVisitor):
 def _free(arguments: ast.arguments, body: list[ast.stmt] | list[ast.expr]) -> set[str]:
     """Return the names that a function takes from outside, wherever it uses them."""
     inner = _Visitor()
-    every = (
-        *arguments.posonlyargs,
-        *arguments.args,
-        *arguments.kwonlyargs,
-        arguments.vararg,
-        arguments.kwarg,
-    )
-    own = {argument.arg for argument in every if argument is not None}
+    own = {node.arg for node in ast.iter_child_nodes(arguments) if isinstance(node, ast.arg)}
     for part in body:
         inner.visit(part)
     nodes = (node for part in body for node in ast.walk(part))

@@ -7,34 +7,17 @@ from typing import Final
 import pandas as pd
 
 from ...trace import Trace
-from ...trace.schema import Column, Table
+from ...trace.schema import Table
 
-CELL_RUNS: Final = Table(
+CELL_RUNS: Final = Table.of(
     "cell_runs",
-    (
-        Column("run", "int64", "", "number of the run, from 0"),
-        Column("cell", "int64", "", "number of the cell, by first run: equal id or, without ids, source"),
-        Column("number", "int64", "", "execution count"),
-        Column("cell_id", "str", "", "the front-end's id; may be empty"),
-        Column("name", "str", "", "`In[7]` and the statement that took longest"),
-        Column("track", "int64", "", "of its thread"),
-        Column("ts", "int64", "ns", "begin"),
-        Column("dur", "int64", "ns", "duration"),
-        Column("source", "str", "", "text of the cell"),
-        Column("error", "str", "", "type of its exception, or empty"),
-        Column("imports", "str", "", "packages that it was the first to import"),
-        Column("full", "bool", "", "whether `%%profile` recorded it"),
-        Column("running", "bool", "", "whether it had not ended"),
-        Column("rss_bytes", "int64", "bytes", "resident memory at its start"),
-        Column("kept_bytes", "int64", "bytes", "growth of resident memory"),
-        Column("peak_bytes", "int64", "bytes", "highest resident memory"),
-        Column(
-            "peak_exact", "bool", "", "whether the system recorded the peak; otherwise the highest reading"
-        ),
-        Column("device_bytes", "int64", "bytes", "growth of torch's memory on GPUs"),
-        Column("position", "int64", "", "position in the saved notebook; -1 if unknown"),
-        Column("now", "str", "", "text of the cell in the saved notebook; missing if unknown"),
-    ),
+    # ``cell`` is a number by first run: equal id or, without ids, source. ``full``: `%%profile` recorded it.
+    "run:int64 cell:int64 number:int64 cell_id:str name:str track:int64 ts:int64 dur:int64 source:str "
+    # ``running``: it had not ended. ``peak_exact``: the system recorded the peak, which else is the highest
+    # reading. ``imports``: packages that it was the first to import.
+    "error:str imports:str full:bool running:bool rss_bytes:int64 kept_bytes:int64 peak_bytes:int64 "
+    # ``position`` in the saved notebook is -1, and ``now``, its text there, is missing if unknown.
+    "peak_exact:bool device_bytes:int64 position:int64 now:str",
 )
 CELL_BUFFERS: Final = "cell_buffers"
 """Table of the large buffers of the last walk over names, with the run after which each was first seen."""

@@ -71,10 +71,10 @@ def operator_arguments(trace: Trace, *, name: Texts = None, window: WindowLike =
     rows = times.merge(recorded, on=["name", "shapes"], how="left").reindex(
         columns=[*times.columns, "dtypes", "strides", "concrete", "weight"]
     )
-    weight = rows["weight"].fillna(1).to_numpy(np.int64)
+    weight = rows["weight"].fillna(1).astype("int64")
     group, _ = number_rows(rows["name"], rows["shapes"])
     for column in ("count", "total_ns", "device_ns"):
-        rows[column] = _divided(rows[column].to_numpy(np.int64), weight, group)
+        rows[column] = _divided(rows[column], weight, group)
     texts = ["dtypes", "strides", "concrete"]
     rows[texts] = rows[texts].astype(object).where(rows[texts].notna(), "")
     rows["longest"] = rows["total_ns"] + rows["device_ns"]
@@ -82,20 +82,11 @@ def operator_arguments(trace: Trace, *, name: Texts = None, window: WindowLike =
     return ARGUMENTS.frame({column: rows[column].tolist() for column in ARGUMENTS.names})
 
 
-def _divided(total: IntArray, weight: IntArray, group: IntArray) -> IntArray:
+def _divided(total: pd.Series[int], weight: pd.Series[int], group: IntArray) -> pd.Series[int]:
     """Divide the total of each group among its rows by weight, in whole units that sum to it exactly."""
-    if not len(total):
-        return total
-    order = np.argsort(group, kind="stable")
-    begins = np.append(True, np.diff(group[order]) != 0)
-    running = np.cumsum(weight[order])
-    before = (running - weight[order])[begins][np.cumsum(begins) - 1]
-    sums = np.bincount(group, weights=weight)[group[order]]
-    until = np.floor(total[order] * ((running - before) / sums)).astype(np.int64)
-    until[np.append(begins[1:], True)] = total[order][np.append(begins[1:], True)]
-    parts = np.empty(len(total), np.int64)
-    parts[order] = until - np.where(begins, 0, np.append(0, until[:-1]))
-    return parts
+    by_group = weight.groupby(group)
+    until = np.floor(total * (by_group.cumsum() / by_group.transform("sum"))).astype("int64")
+    return until - until.groupby(group).shift(fill_value=0)
 
 
 OPTIMIZER_STEP: Final = re.compile(r"Optimizer\.step#(?P<optimizer>\w+)\.step")

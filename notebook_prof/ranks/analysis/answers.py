@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, TypeVar
+from typing import Final
 
 import numpy as np
 import pandas as pd
@@ -14,7 +14,6 @@ from .communication import Folding, communication, fingerprints, fold, imbalance
 from .links import POINT_TO_POINT, links, pipeline
 from .paths import RankPaths
 
-T = TypeVar("T")
 _COMPARED: Final = {
     "operators": ("operators", "self_ns", ("name",)),
     "device": ("operators", "device_ns", ("name",)),
@@ -26,7 +25,7 @@ _COMPARED: Final = {
 _ENDS: Final = ("first_ns", "last_ns")
 
 
-class RankAnswers(RankPaths[T]):
+class RankAnswers(RankPaths):
     """A `RankSet` with analyses."""
 
     def breakdown(self, by: str = "step") -> pd.DataFrame:

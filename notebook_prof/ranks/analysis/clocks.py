@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -132,7 +132,9 @@ def _is_better(instants: pd.DataFrame, steady: ClockFit, moving: ClockFit) -> bo
     return bool(halved and (np.abs(moving.drift) * lasting > noise).any())
 
 
-def clock_offsets(matched: pd.DataFrame, hosts: Mapping[int, str] | None = None) -> pd.DataFrame:
+def clock_offsets(
+    matched: pd.DataFrame, hosts: Mapping[int, str] | None = None, others: Sequence[int] = ()
+) -> pd.DataFrame:
     """Estimate the offset to subtract from each rank's times.
 
     Parameters
@@ -141,6 +143,8 @@ def clock_offsets(matched: pd.DataFrame, hosts: Mapping[int, str] | None = None)
         Collectives of all ranks, numbered by ``match``.
     hosts : mapping of int to str, optional
         Host of each rank, if known: ranks on the same host share a clock.
+    others : sequence of int
+        Ranks that have a row even without collectives.
 
     Returns
     -------
@@ -171,7 +175,7 @@ def clock_offsets(matched: pd.DataFrame, hosts: Mapping[int, str] | None = None)
     >>> clock_offsets(frame)["offset_ns"].tolist()
     [0, 0, 800000]
     """
-    ranks = np.unique(matched["rank"].to_numpy()) if len(matched) else np.empty(0, np.int32)
+    ranks = np.union1d(matched["rank"].to_numpy(np.int64), np.array(others, np.int64))
     shared = matched[matched["match"].notna() & matched["operation"].isin(SYMMETRIC)]
     end = (shared["unix_ns"] + shared["dur"]).to_numpy(np.int64)
     origin = int(end.min()) if len(end) else 0

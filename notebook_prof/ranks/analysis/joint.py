@@ -297,19 +297,13 @@ def _own_tracks(trace: Trace, numbers: _Numbers) -> IntArray:
 
 def _steps_of(own: Mapping[int, Trace]) -> pd.DataFrame:
     """Return the steps of each rank or, without any, each whole recording with the number -1."""
-    columns = ("rank", "step", "start_ns", "end_ns")
-    parts = []
-    for rank, trace in own.items():
-        steps = trace.steps
-        end = steps["ts"] + steps["dur"]
-        parts.append(np.stack([np.full(len(steps), rank), steps["step"], steps["ts"], end], axis=1))
-    table = pd.DataFrame(np.concatenate(parts).astype(np.int64), columns=columns)
-    if len(table):
-        return table
-    ends = {rank: trace.slices["ts"] + trace.slices["dur"] for rank, trace in own.items()}
-    rows = [
-        (rank, -1, int(own[rank].slices["ts"].min()), int(end.max()))
-        for rank, end in ends.items()
-        if len(end)
-    ]
-    return pd.DataFrame(np.array(rows, np.int64).reshape(-1, 4), columns=columns)
+    parts = [trace.steps.assign(rank=rank) for rank, trace in own.items()]
+    if not any(map(len, parts)):
+        wholes = {rank: trace.slices for rank, trace in own.items() if len(trace.slices)}
+        begins = [int(slices["ts"].min()) for slices in wholes.values()]
+        ends = [int((slices["ts"] + slices["dur"]).max()) for slices in wholes.values()]
+        durs = np.subtract(ends, begins)
+        parts = [pd.DataFrame({"rank": list(wholes), "step": -1, "ts": begins, "dur": durs})]
+    table = pd.concat(parts, ignore_index=True)
+    table = table.assign(start_ns=table["ts"], end_ns=table["ts"] + table["dur"])
+    return table[["rank", "step", "start_ns", "end_ns"]].astype(np.int64)

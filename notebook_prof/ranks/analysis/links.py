@@ -8,9 +8,9 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from ...analysis.distributed.collectives import collectives, operation_of
+from ...analysis.distributed.collectives import collectives
 from ...analysis.grouping import covered_by_code
-from ...analysis.scope import Scope, on_device, recorded_table
+from ...analysis.scope import on_device
 from ...trace import Trace
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.intervals import as_ints
@@ -122,8 +122,9 @@ def stage_work(trace: Trace) -> pd.DataFrame:
     communicates = work.among("category", ("collective",))
     moves = work.among("category", ("memcpy", "memset"))
     computes = ~communicates & ~moves & (step >= 0)
-    direct = _messages(trace, work.only(communicates)) if computes.any() else None
-    if direct is None or not len(direct):
+    table = collectives(trace)
+    direct = table[table["operation"].isin(_DIRECT) & (table["device"] >= 0)]
+    if not computes.any() or not len(direct):
         return _STAGES.empty()
     steps, code = np.unique(step, return_inverse=True)
     first, last = np.full(len(steps), np.iinfo(np.int64).max), np.full(len(steps), np.iinfo(np.int64).min)
@@ -149,19 +150,6 @@ def stage_work(trace: Trace) -> pd.DataFrame:
         }
     )
     return table[last > first].reset_index(drop=True)
-
-
-def _messages(trace: Trace, communication: Scope) -> pd.DataFrame | None:
-    """Return sends and receives on devices; None without names or arguments that show any."""
-    words = trace.slices["name"].cat.categories
-    names = {operation_of(str(words[code])) for code in np.unique(communication.codes("name")) if code >= 0}
-    recorded = recorded_table(trace, "collectives")
-    if recorded is not None and "operation" in recorded:
-        names |= {operation_of(str(word)) for word in recorded["operation"].cat.categories}
-    if names.isdisjoint(_DIRECT):
-        return None
-    table = collectives(trace)
-    return table[table["operation"].isin(_DIRECT) & (table["device"] >= 0)]
 
 
 def _count(direct: pd.DataFrame, operation: str, steps: IntArray) -> IntArray:

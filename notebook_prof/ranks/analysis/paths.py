@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, TypeVar, get_args
+from typing import Any, Final, get_args
 
 import numpy as np
 import pandas as pd
@@ -18,12 +18,11 @@ from .joint import Joint, joint
 from .tables import RankTables
 from .what_if import RanksWhatIf, what_if_of_ranks
 
-T = TypeVar("T")
 _MOST_SLICES: Final = 20_000_000
 """Limit for ranks that are in memory together."""
 
 
-class RankPaths(RankTables[T]):
+class RankPaths(RankTables):
     """Ranks and the critical path across them."""
 
     _together: tuple[tuple[int, ...], Joint] | None = None

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,6 @@ from pandas.api.types import union_categoricals
 from ...analysis.critical_path.resources import sync_table
 from ...trace import ImportReport, Trace
 from ...trace.arrays import IntArray
-from ...trace.intervals import as_ints
 from ...trace.schema import TABLES
 
 _CORRELATIONS: Final = 32
@@ -22,43 +21,25 @@ _HOST: Final = -1
 Tables: TypeAlias = dict[str, pd.DataFrame]
 
 
-class RankClock(NamedTuple):
-    """The transformation of a rank's times to the common axis."""
-
-    # ns added to times.
-    shift_ns: int
-    # How much faster the clock runs than the others, in ns per ns.
-    drift: float = 0.0
-    # Time (in the trace) at which `shift_ns` holds.
-    reference_ns: int = 0
-
-    def moved(self, ts: Any) -> IntArray:
-        """Return times of the trace on the common axis, as int64 ns."""
-        own = np.asarray(ts, np.int64)
-        if not self.drift:
-            return as_ints(own + self.shift_ns)
-        return as_ints(own + self.shift_ns - np.rint(self.drift * (own - self.reference_ns)).astype(np.int64))
-
-
-def retimed(trace: Trace, clock: RankClock) -> Trace:
-    """Return the trace with times on the common axis; inner slices stay inside."""
+def retimed(trace: Trace, moved: Callable[[Any], IntArray]) -> Trace:
+    """Return the trace with times moved, which must keep their order; inner slices stay inside."""
     tables = {table.name: getattr(trace, table.name) for table in TABLES}
     for name in ("slices", "steps"):
         ts = tables[name]["ts"].to_numpy()
-        start, end = clock.moved(ts), clock.moved(ts + tables[name]["dur"].to_numpy())
+        start, end = moved(ts), moved(ts + tables[name]["dur"].to_numpy())
         tables[name] = tables[name].assign(ts=start, dur=end - start)
     for name in ("counters", "allocations"):
-        tables[name] = tables[name].assign(ts=clock.moved(tables[name]["ts"].to_numpy()))
-    return Trace(tables, metadata=_retimed_tables(trace, clock), report=trace.report)
+        tables[name] = tables[name].assign(ts=moved(tables[name]["ts"].to_numpy()))
+    return Trace(tables, metadata=_retimed_tables(trace, moved), report=trace.report)
 
 
-def _retimed_tables(trace: Trace, clock: RankClock) -> dict[str, Any]:
+def _retimed_tables(trace: Trace, moved: Callable[[Any], IntArray]) -> dict[str, Any]:
     """Return the metadata, with its tables' times moved too."""
     tables_of_events = dict(trace.metadata.get("tables") or {})
     for name, columns in (trace.metadata.get("table_times") or {}).items():
         if isinstance(frame := tables_of_events.get(name), pd.DataFrame):
             tables_of_events[name] = frame.assign(
-                **{c: clock.moved(frame[c].to_numpy()) for c in columns if c in frame}
+                **{c: moved(frame[c].to_numpy()) for c in columns if c in frame}
             )
     return {**trace.metadata, **({"tables": tables_of_events} if tables_of_events else {})}
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -24,7 +24,7 @@ from ..cache import Analyses
 from ..rankset import RankSet
 from .clocks import arrivals, clock_offsets, on_common_clock
 from .links import POINT_TO_POINT, point_to_point, stage_work
-from .stacking import RankClock, retimed, stacked
+from .stacking import retimed, stacked
 
 # Which collectives of different ranks are the same one.
 
@@ -139,10 +139,7 @@ STANDARD: Final[Analyses] = {
 }
 
 
-T = TypeVar("T")
-
-
-class RankTables(RankSet[T]):
+class RankTables(RankSet):
     """A `RankSet` that keeps the reductions of its ranks, and knows their common clock."""
 
     # the first question reads each rank once for all questions; `forget` drops the results
@@ -170,8 +167,7 @@ class RankTables(RankSet[T]):
         if self._between is None:
             found = self._frame("collectives")
             matches = matched(found) if len(found) else _NO_COLLECTIVES.empty()
-            clocks = clock_offsets(matches, self._hosts())
-            clocks = _with_all(clocks, list(self._facts))
+            clocks = clock_offsets(matches, self._hosts(), list(self._facts))
             self._between = {"matched": matches, "clocks": clocks, "arrivals": arrivals(matches, clocks)}
             self._tell_between(matches, clocks, self._between["arrivals"])
         return self._between[name].copy(deep=False)
@@ -270,14 +266,9 @@ class RankTables(RankSet[T]):
         return trace
 
     def _retimed(self, rank: int) -> Trace:
-        trace, clocks = self.trace(rank), self.clocks().set_index("rank")
+        trace = self.trace(rank)
         origin = int(trace.metadata.get("start_unix_ns", 0))
-        here = self._on_axis(np.array([origin]), np.array([rank]))[0]
-        if rank not in clocks.index or not clocks.loc[rank, "drift_ppm"]:
-            return retimed(trace, RankClock(int(here)))
-        at = int(clocks.loc[rank, "reference_unix_ns"])
-        shift = int(self._on_axis(np.array([at]), np.array([rank]))[0]) - (at - origin)
-        return retimed(trace, RankClock(shift, float(clocks.loc[rank, "drift_ppm"]) / 1e6, at - origin))
+        return retimed(trace, lambda ts: self._on_axis(ts + origin, [rank]))
 
     def _on_axis(self, unix_ns: Any, rank: Any) -> Any:
         """Return times on the common clock, from the start of the earliest recording."""
@@ -287,22 +278,6 @@ class RankTables(RankSet[T]):
         origins = self._origins()
         starts = on_common_clock(list(origins.values()), list(origins), self.clocks())
         return int(starts.min()) if len(starts) else 0
-
-
-def _with_all(clocks: pd.DataFrame, ranks: Sequence[int]) -> pd.DataFrame:
-    """Return a row for every rank that was read, with or without collectives."""
-    missing = sorted(set(ranks) - set(clocks["rank"]))
-    rows = [_row_of_lone_rank(rank, len(ranks)) for rank in missing]
-    if not rows:
-        return clocks
-    extra = pd.DataFrame(rows, columns=list(clocks.columns)).astype(clocks.dtypes.to_dict())
-    both = pd.concat([clocks, extra], ignore_index=True) if len(clocks) else extra
-    return both.sort_values("rank", kind="stable").reset_index(drop=True)
-
-
-def _row_of_lone_rank(rank: int, ranks: int) -> list[Any]:
-    reason = "the only rank" if ranks == 1 else f"rank {rank} shares no collective with another rank"
-    return [rank, 0, np.nan, np.nan, 0.0, 0, 0, ranks == 1, reason]
 
 
 _NO_COLLECTIVES: Final = Table.of(

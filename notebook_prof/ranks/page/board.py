@@ -26,7 +26,7 @@ from .frames import BUBBLES, PageFrames, PageSums, frames_under
 _STEP: Final = ("step_ns", "compute_ns", "exposed_ns", "exposed_memory_ns", "data_ns", "idle_ns")
 
 
-def page_sums(ranks: RankAnswers[Any]) -> PageSums:
+def page_sums(ranks: RankAnswers) -> PageSums:
     """Sum by rank, step and process group; see `PageSums`."""
     matched, arrived = ranks.collectives(), ranks.arrivals()
     shared = _with_step_numbers(arrived[~arrived["operation"].isin(POINT_TO_POINT)])
@@ -50,7 +50,7 @@ def _with_step_numbers(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(step=step)
 
 
-def _steps(ranks: RankAnswers[Any]) -> pd.DataFrame:
+def _steps(ranks: RankAnswers) -> pd.DataFrame:
     table = ranks.breakdown()[["rank", "step", *_STEP]]
     table = _with_step_numbers(table.merge(ranks.steps(), on=["rank", "step"], how="left"))
     return table.astype({"start_ns": "float64", "end_ns": "float64"})
@@ -69,7 +69,7 @@ def _links(matched: pd.DataFrame, arrived: pd.DataFrame) -> pd.DataFrame:
     return table.assign(bytes=size)[["src", "dst", "step", "group", "count", "bytes", "transfer_ns"]]
 
 
-def _facts(ranks: RankAnswers[Any]) -> pd.DataFrame:
+def _facts(ranks: RankAnswers) -> pd.DataFrame:
     table = pd.DataFrame({"rank": sorted(ranks)})
     peaks, work = ranks.memory(), ranks.flops()
     if len(peaks):
@@ -97,7 +97,7 @@ class RankBoard:
     label, explanation, ranks.
     """
 
-    def __init__(self, ranks: RankAnswers[Any], selection: Selection, timeline: Stacking) -> None:
+    def __init__(self, ranks: RankAnswers, selection: Selection, timeline: Stacking) -> None:
         self.ranks, self.selection, self.timeline = ranks, selection, timeline
         self.groups = _groups(ranks.fold().ranks)
         self._sums = page_sums(ranks)
@@ -210,7 +210,7 @@ def path_sentence(path: pd.DataFrame) -> list[str]:
     return [start, f"critical path: {', '.join(parts)}"]
 
 
-def _sentence(ranks: RankAnswers[Any]) -> str:
+def _sentence(ranks: RankAnswers) -> str:
     table, count = ranks.stragglers(), len(ranks)
     text = f"{count} rank{'' if count == 1 else 's'}"
     if not len(table):
