@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 import threading
+from collections.abc import Sequence
 
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pytest
 
@@ -18,11 +20,6 @@ from notebook_prof.views.page_queries import PageQueries
 from ..asking import asked
 from ..browser.drawn import drawn_profile
 from ..filters import FILTERS
-
-# the package has functions of the same names
-answers_find, answers_table = (
-    importlib.import_module(f"notebook_prof.service.answers.{name}") for name in ("find", "table")
-)
 
 
 @pytest.fixture(scope="module")
@@ -112,15 +109,15 @@ def test_no_question_waits_while_names_are_compared(
     p: Profile, monkeypatch: pytest.MonkeyPatch, request_: dict[str, str]
 ) -> None:
     """However long a pattern takes, the timeline goes on."""
-    go, began, real = threading.Event(), threading.Event(), answers_find.passing
+    go, began, real = threading.Event(), threading.Event(), Query.finds_in
 
-    def slow(frame: pd.DataFrame, query: Query) -> pd.Series:
-        began.set()
-        assert go.wait(60)
-        return real(frame, query)
+    def slow(query: Query, texts: Sequence[str]) -> npt.NDArray[np.bool_]:
+        if query:
+            began.set()
+            assert go.wait(60)
+        return real(query, texts)
 
-    for module in (answers_find, answers_table):
-        monkeypatch.setattr(module, "passing", slow)
+    monkeypatch.setattr(Query, "finds_in", slow)
     protocol = PageQueries(p.trace, Selection())
     assert protocol.answer(request_)[0]["pending"]
     assert began.wait(60)
