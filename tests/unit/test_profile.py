@@ -153,7 +153,7 @@ def test_memory_view_keeps_its_peak_however_long_the_curve():
     level[33_333] = 10**6
     b.allocations(ts=np.arange(n), addr=1, bytes=1, device=0, allocated=level, reserved=2 * 10**6)
     plot = Profile(b.seal()).plot.memory()
-    heights = [np.max(r.data_source.data["y"]) for r in plot.renderers]
-    assert max(heights[:1]) == 10**6
-    assert plot.title.text == "peak 977 KiB on device 0"
+    step, peak = (renderer.data_source.data for renderer in plot.renderers[1:3])
+    assert peak["tip1"] == ["977 KiB"]
+    assert np.max(step["y"]) == peak["y"][0] == 10**6 / 2**20
     assert max(len(r.data_source.data["x"]) for r in plot.renderers) <= 4000
