@@ -54,7 +54,7 @@ def narrowed(
 def slices_passing(store: ViewStore, query: Query) -> BoolArray:
     """Return a mask of the slices that pass a filter; ``total``, ``dur`` and ``time`` mean the duration."""
     c, slices = store.columns, store.trace.slices
-    keep = np.append(query.finds_in(c.names), False)[c.name]  # code -1 reads the False
+    keep: BoolArray = np.append(query.finds_in(c.names), False)[c.name]  # code -1 reads the False
     for condition in query.conditions:
         if condition.field not in _OF_A_SLICE:
             raise OptionError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,13 +18,13 @@ from notebook_prof.errors import OptionError
 from notebook_prof.labels import merged_name
 from notebook_prof.profiles.profile import Profile
 from notebook_prof.selection import Selection
+from notebook_prof.service import executor
 from notebook_prof.service.answers import table
 from notebook_prof.service.store import ViewStore
 from notebook_prof.testing import draw as drawn_lanes
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.views.page_queries import PageQueries
 
-from ..asking import asked
 from ..browser.drawn import drawn_trace
 from ..browser.drawn_cell import drawn_cell
 
@@ -226,13 +225,9 @@ def test_who_owns_each_instant_of_a_thread(trace: Trace) -> None:
 
 def test_a_first_window_of_a_long_recording_is_made_beside(monkeypatch: pytest.MonkeyPatch) -> None:
     """Other queries are answered while the running sums for a brush are built."""
-    monkeypatch.setattr(sys.modules[table.__module__], "_MANY", 100)
+    monkeypatch.setattr(executor, "_MANY", 100)
     queries = PageQueries(drawn_trace(gpu=True), Selection())
-    asked(queries, t="table")
-    assert queries.store.has_groups("name", ())
-    assert not queries.store.has_groups("name", (), windowed=True)
     queries.selection.window = (0, 50_000_000)
     while (answer := queries.answer({"t": "table"})[0]).get("pending"):
         assert "failed" not in queries.answer({"t": "timeline", "a": 0, "b": 1e9, "px": 10, "rows": [0]})[0]
     assert answer["rows"] > 0
-    assert queries.store.has_groups("name", (), windowed=True)

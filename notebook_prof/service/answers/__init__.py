@@ -11,7 +11,7 @@ from .account import account, phases
 from .find import calls, detail, find, neighbour, search
 from .meta import doubts, legend, meta, names
 from .path import path, what_if, why
-from .table import table, table_is_slow
+from .table import table
 from .timeline import MAX_ROWS, counters, memory, selected, strip, timeline_picture
 
 Ask = Callable[[ViewStore, Mapping[str, Any], Mapping[str, Any]], Answer]
@@ -42,5 +42,5 @@ QUESTIONS: Final[Mapping[str, Ask]] = {
 
 __all__ = [
     "MAX_ROWS", "QUESTIONS", "Ask", "account", "legend", "memory", "meta", "names", "path", "phases",
-    "selected", "table", "table_is_slow", "timeline_picture",
+    "selected", "table", "timeline_picture",
 ]  # fmt: skip

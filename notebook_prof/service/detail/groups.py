@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...trace.arrays import BoolArray, IntArray, sums_by_code
-from ..cached import is_cached, locked_cached_property
+from ..cached import locked_cached_property
 from .launched import Codes, LaunchedIndex, late_inside, late_when_sorted
 from .rows import RowIndex, grouped_order, running_sum
 
@@ -142,10 +142,6 @@ class GroupIndex:
         (repeated,) = sums_by_code(self._codes[self._again], size)
         device = np.zeros_like(own) if self._launched is None else self._launched.whole()
         return GroupTotals(touched - repeated, total - covered, own, device, touched)
-
-    def is_ready(self, windowed: bool) -> bool:
-        """Return whether `totals` of a window, or of the whole recording, are available immediately."""
-        return is_cached(self, "_sums" if windowed else "_whole")
 
     def _keeps(self, slices: IntArray) -> BoolArray:
         if self._chosen is None:
