@@ -58,13 +58,13 @@ _TICKS: Final = 6
 _LEVELS: Final = 5
 
 
-def timeline(store: ViewStore, selection: Selection, width: int) -> Scene:
-    """Draw the account, and at most 120 tracks over time, one lane per depth; unselected slices are grey."""
+def timeline(store: ViewStore, selection: Selection, width: int, most_lanes: int = _MOST_LANES) -> Scene:
+    """Draw the account, and tracks over time, one lane per depth; unselected slices are grey."""
     c, (start, end) = store.columns, _window(store, selection)
     if not c.n_rows:
         return _nothing(width, "nothing was recorded")
     shown, places = c.shown_rows, c.places
-    rows = min(len(shown), _MOST_LANES)
+    rows = min(len(shown), most_lanes)
     top = STRIP if has_strip(store) else 0
     lanes = 30 + top
     scene = Scene(width, 34 + top + LANE * (rows + (rows < len(shown))))
