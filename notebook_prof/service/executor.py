@@ -149,8 +149,7 @@ class IndexPrefetcher:
             _ = store.rows, store.wide, store.blocks
             # what the first window, name, phase, category and step need, and memory by slice
             table(store, {"window": (span.start, (span.start + span.end) // 2)}, {"top": 1})
-            _ = store.choices.members
-            for dimension in ("phase", "category", "step"):
+            for dimension in ("name", "phase", "category", "step"):
                 store.choices.runs_of(dimension)
             for device in store.memory_devices:
                 store.memory_owners(device)

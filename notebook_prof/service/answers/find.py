@@ -105,7 +105,7 @@ def find(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any])
     row, by = int(request.get("id", -1)), int(request.get("by", 1))
     if not 0 <= row < c.n:
         return pack({"id": None}, {})
-    named = store.rows.order[store.choices.members.chosen([int(c.name[row])]).first]
+    named = store.rows.order[store.choices.runs_of("name").chosen([int(c.name[row])]).positions()]
     same = np.sort(named[c.track[named] == c.track[row]])
     at = int(np.searchsorted(same, row)) + by
     return _location(store, int(same[at]) if 0 <= at < len(same) else None)

@@ -27,11 +27,6 @@ class WideSlices:
         self._order = grouped_order(exponent, 256)
         self._pointer = running_sum(np.bincount(exponent, minlength=256))
 
-    @property
-    def nbytes(self) -> int:
-        """Memory in bytes."""
-        return int(self._order.nbytes + self._pointer.nbytes)
-
     def find(self, first: IntArray, stop: IntArray, minimum_ns: float, limit: int) -> IntArray:
         """Return the positions of the `limit` longest slices in the stretches ``first:stop``, ascending."""
         lowest = int(np.frexp(float(max(minimum_ns, 0)))[1])

@@ -63,13 +63,6 @@ class RowIndex:
     def __len__(self) -> int:
         return len(self.order)
 
-    @property
-    def nbytes(self) -> int:
-        """Memory that the index takes, in bytes."""
-        parts = [self.order, self.pointer, self._key, self._busy]
-        parts += self.__dict__.get("_outlasted", ())
-        return sum(part.nbytes for part in parts)
-
     def starts(self, at: IntArray) -> IntArray:
         """Return the start of the slices at some positions, ns."""
         return np.asarray(self._key[at] % self.stride + self.origin)
