@@ -136,7 +136,6 @@ def test_selected_time_is_that_of_the_selected_slices(
     mask = np.arange(len(ts)) % every != 0
     chosen = _chosen(index, mask[index.order], joined)
     assert chosen.count == mask.sum()
-    assert np.array_equal(chosen.holds(np.arange(len(ts))), mask[index.order])
     rows = np.array(data.draw(st.permutations(range(n_rows)))[: data.draw(st.integers(1, n_rows))])
     d = density(index, LongestBlocks(index), rows, window, bins)
     edges = np.rint(d.start + d.width * np.arange(d.busy_ns.shape[1] + 1)).astype(int)

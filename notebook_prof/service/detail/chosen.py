@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ...trace.arrays import BoolArray, IntArray
+from ...trace.arrays import IntArray
 from .rows import RowIndex, grouped_order, running_sum, spread
 
 RowPositions = npt.NDArray[np.integer]
@@ -58,13 +58,6 @@ class Chosen:
     def positions(self) -> IntArray:
         """Return every selected position, ascending."""
         return spread(self.first, self.stop)
-
-    def holds(self, at: IntArray) -> BoolArray:
-        """Return which of some positions are selected."""
-        if not len(self):
-            return np.zeros(at.shape, bool)
-        k = np.searchsorted(self.first, at.astype(self.first.dtype), "right") - 1
-        return np.asarray((k >= 0) & (at < self.stop[np.maximum(k, 0)]))
 
     def near(self, stops: IntArray) -> Chosen:
         """Return the stretches that touch bins with these `RowIndex.started_before`, shape (rows, edges)."""
