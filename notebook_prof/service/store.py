@@ -22,7 +22,7 @@ from ..analysis.time.operators import redispatched
 from ..labels import merged_name
 from ..trace import DEVICE_CATEGORIES, Trace
 from ..trace.arrays import BoolArray, IntArray
-from .cached import is_cached, locked_cached_property
+from .cached import locked_cached_property
 from .columns import DrawnCounter, SliceColumns, coded, drawn_counters
 from .detail import (
     DrawnIndex,
@@ -92,7 +92,7 @@ class ViewStore:
     def shallow(self) -> bool:
         """Whether walking up the parents finds the open slices around every slice, faster than sorting."""
         depth = self.columns.depth
-        nested = not len(self.columns.crosses_parent.slices)
+        nested = not len(self.columns.crosses_parent)
         return nested and (len(depth) == 0 or float(depth.mean()) < _SHALLOW)
 
     @locked_cached_property
@@ -119,7 +119,7 @@ class ViewStore:
         """Return the index for a picture of some rows: that of the early rows until all rows are indexed."""
         early = self._early
         if early is not None:
-            if is_cached(self, "rows", "wide", "blocks"):
+            if {"rows", "wide", "blocks"} <= self.__dict__.keys():
                 self._early = None
             elif not key and early.holds(rows):
                 return early.drawn

@@ -17,26 +17,14 @@ from .timeline import MAX_ROWS, counters, memory, selected, strip, timeline_pict
 Ask = Callable[[ViewStore, Mapping[str, Any], Mapping[str, Any]], Answer]
 
 QUESTIONS: Final[Mapping[str, Ask]] = {
-    "account": account,
-    "calls": calls,
-    "counters": counters,
-    "detail": detail,
-    "doubts": doubts,
-    "find": find,
-    "legend": legend,
     "timeline": timeline_picture,
-    "memory": memory,
-    "meta": meta,
-    "names": names,
-    "neighbour": neighbour,
-    "path": path,
-    "phases": phases,
-    "search": search,
-    "selected": selected,
-    "strip": strip,
-    "table": table,
-    "what_if": what_if,
-    "why": why,
+    **{
+        ask.__name__: ask
+        for ask in (
+            *(account, calls, counters, detail, doubts, find, legend, memory, meta, names, neighbour, path),
+            *(phases, search, selected, strip, table, what_if, why),
+        )
+    },
 }
 """The questions of a page, and the functions that answer them."""
 

@@ -127,7 +127,9 @@ def _add_crossing(
     store: ViewStore, key: Key, start: int, request: Mapping[str, Any], columns: dict[str, npt.NDArray[Any]]
 ) -> None:
     """Count slices that touch the selected window but are drawn before it."""
-    c, (slices, until, rows) = store.columns, store.columns.crosses_parent
+    c = store.columns
+    slices = c.crosses_parent
+    until, rows = c.ts[slices] + c.drawn_ns[slices], c.row[slices]
     touch = np.flatnonzero((until <= start) & (c.ts[slices] + c.dur[slices] > start))
     touch = touch[store.matches(key, slices[touch])]
     where = np.where(until[touch] <= np.floor(request["a"]), 0, 1)

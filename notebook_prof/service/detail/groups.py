@@ -74,9 +74,8 @@ class GroupIndex:
         self._index, self.n_groups, self._codes, self._launched = index, n_groups, codes, launched
         self._ts, self._dur, self._self_ns = columns.ts, columns.dur, columns.self_ns
         self._track, self._around = columns.track, columns.parent if shallow else None
-        crossing = columns.crosses_parent
-        rows = columns.nested_row[crossing.slices].astype(np.int64)
-        self._crosses_parent = crossing._replace(rows=rows)
+        self._crosses_parent, self._drawn_ns = columns.crosses_parent, columns.drawn_ns
+        self._row = columns.nested_row
         if chosen is None and (codes < 0).any():
             chosen = np.flatnonzero(codes >= 0)
         elif chosen is not None:
@@ -202,10 +201,11 @@ class GroupIndex:
         """Return the slices that are open at an edge, and their rows."""
         index = self._index()
         at = index.crossing(edge)
-        more, until, row = self._crosses_parent
-        after = (until <= edge) & (self._ts[more] + self._dur[more] > edge)
-        slices = np.append(index.order[at].astype(np.int64), more[after])
-        rows = np.append(index.row_at(at), row[after])
+        more = self._crosses_parent
+        drawn_before = self._ts[more] + self._drawn_ns[more] <= edge
+        more = more[drawn_before & (self._ts[more] + self._dur[more] > edge)]
+        slices = np.append(index.order[at].astype(np.int64), more)
+        rows = np.append(index.row_at(at), self._row[more].astype(np.int64))
         kept = self._keeps(slices)
         return slices[kept], rows[kept]
 
@@ -230,14 +230,6 @@ class GroupIndex:
         self, slices: IntArray, rows: IntArray, row_below: IntArray, start: int, end: int
     ) -> IntArray:
         left = np.maximum(self._ts[slices], start)
-        right = np.minimum(self._until(slices), end)
+        right = np.minimum(self._ts[slices] + self._drawn_ns[slices], end)
         covered = self._index().covered(row_below[rows], left, right)
         return np.asarray(np.maximum(right - left - covered, 0))
-
-    def _until(self, slices: IntArray) -> IntArray:
-        """Return the ends of the self time of some slices."""
-        ends, (crosses_parent, until, _) = self._ts[slices] + self._dur[slices], self._crosses_parent
-        if len(crosses_parent):
-            at = np.minimum(np.searchsorted(crosses_parent, slices), len(crosses_parent) - 1)
-            ends = np.where(crosses_parent[at] == slices, until[at], ends)
-        return np.asarray(ends)

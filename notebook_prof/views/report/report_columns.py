@@ -121,8 +121,9 @@ def payload(store: ViewStore, part: FilePart | None, events: int) -> dict[str, A
 
 def _crossing(store: ViewStore, part: FilePart | None) -> dict[str, Any]:
     """Return slices that are drawn shorter than they are, and by how much."""
-    c, (slices, until, _) = store.columns, store.columns.crosses_parent
-    shorter = c.ts[slices] + c.dur[slices] - until
+    c = store.columns
+    slices = c.crosses_parent
+    shorter = (c.dur - c.drawn_ns)[slices]
     if part is not None:
         kept = part.keep[slices]
         slices, shorter = part.number[slices[kept]], shorter[kept]
