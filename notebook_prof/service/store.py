@@ -24,18 +24,13 @@ from ..trace import DEVICE_CATEGORIES, Trace
 from ..trace.arrays import BoolArray, IntArray
 from .cached import locked_cached_property
 from .columns import DrawnCounter, SliceColumns, coded, drawn_counters
-from .detail import (
-    DrawnIndex,
-    EarlyIndex,
-    GroupIndex,
-    LaunchedIndex,
-    PictureCache,
-    RowIndex,
-    StepCurve,
-    WideSlices,
-)
 from .detail.chosen import Chosen
+from .detail.curve import StepCurve
 from .detail.density import LongestBlocks
+from .detail.drawn import DrawnIndex, EarlyIndex, PictureCache, WideSlices
+from .detail.groups import GroupIndex
+from .detail.launched import LaunchedIndex
+from .detail.rows import RowIndex
 from .palette import NameStyles, name_colours, name_styles
 from .selected_rows import Choices, Key, matching_mask
 
@@ -115,7 +110,7 @@ class ViewStore:
         if len(slices) <= _EARLY_SHARE * c.n:
             self._early = EarlyIndex(c.ts, c.drawn_ns, c.row, early, slices)
 
-    def drawn(self, rows: IntArray, key: Key = ()) -> DrawnIndex:
+    def drawn(self, rows: IntArray, key: Key) -> DrawnIndex:
         """Return the index for a picture of some rows: that of the early rows until all rows are indexed."""
         early = self._early
         if early is not None:

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from notebook_prof.selection import Selection
 from notebook_prof.service import executor
 from notebook_prof.service.cached import locked_cached_property
-from notebook_prof.service.detail import DrawnIndex, EarlyIndex, RowIndex, StepCurve, WideSlices, density
 from notebook_prof.service.detail.chosen import Chosen
-from notebook_prof.service.detail.density import LongestBlocks
-from notebook_prof.service.detail.rows import grouped_order
+from notebook_prof.service.detail.curve import StepCurve
+from notebook_prof.service.detail.density import LongestBlocks, density
+from notebook_prof.service.detail.drawn import DrawnIndex, EarlyIndex, WideSlices
+from notebook_prof.service.detail.rows import RowIndex, grouped_order
 from notebook_prof.views.page_queries import PageQueries
 
 from ..asking import asked
@@ -157,7 +158,7 @@ def test_many_groups_sort_like_few(values: list[int]) -> None:
 def test_it_is_as_made_of_all(drawn: Drawn, window: tuple[int, int], bins: int, in_rows: list[bool]) -> None:
     ts, dur, row, n_rows = drawn
     mask = np.array(in_rows[:n_rows])
-    early, rows = EarlyIndex(ts, dur, row, mask), np.flatnonzero(mask)
+    early, rows = EarlyIndex(ts, dur, row, mask, np.flatnonzero(mask[row])), np.flatnonzero(mask)
     assert early.holds(rows)
     assert early.holds(np.arange(n_rows)) == mask.all()
     some, whole = early.drawn, DrawnIndex.of(RowIndex(ts, dur, row, n_rows))
@@ -188,7 +189,7 @@ def test_the_first_picture_is_the_one_that_stays() -> None:
     early, late = PageQueries(drawn_trace(), Selection()), PageQueries(drawn_trace(), Selection())
     in_rows = np.arange(early.store.columns.n_rows) < 2
     c = early.store.columns
-    early.store._early = EarlyIndex(c.ts, c.dur, c.row, in_rows)
+    early.store._early = EarlyIndex(c.ts, c.dur, c.row, in_rows, np.flatnonzero(in_rows[c.row]))
     first, second = early.answer(request), late.answer(request)
     assert "rows" not in early.store.__dict__, "nothing else was indexed for it"
     drop = ("ms", "revision")

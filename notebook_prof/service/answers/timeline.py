@@ -11,7 +11,8 @@ import numpy.typing as npt
 from ...errors import OptionError
 from ...trace.arrays import IntArray
 from ..columns import DrawnTrack
-from ..detail import Density, DrawnIndex, RowPicture, density
+from ..detail.density import Density, density
+from ..detail.drawn import DrawnIndex, RowPicture
 from ..detail.rows import RowIndex, spread
 from ..packing import Answer, pack
 from ..palette import HUES

@@ -111,10 +111,9 @@ class EarlyIndex:
         dur: IntArray,
         row: npt.NDArray[np.integer],
         indexed: BoolArray,
-        slices: IntArray | None = None,
+        slices: IntArray,
     ) -> None:
         self._indexed = indexed
-        slices = np.flatnonzero(indexed[row]) if slices is None else slices
         rows = RowIndex(ts[slices], dur[slices], row[slices], len(indexed))
         rows.order = slices[rows.order].astype(rows.order.dtype)
         self.drawn = DrawnIndex.of(rows)

@@ -116,8 +116,7 @@ class GroupIndex:
     def _sums(self) -> _Sums:
         """Running sums for totals of a window."""
         index, (order, count) = self._index(), self._by_group()
-        key: IntArray = np.repeat(np.arange(self.n_groups) * index.stride - index.origin, count)
-        key += self._ts[order]
+        key = index.key_of_groups(np.repeat(np.arange(self.n_groups), count), self._ts[order])
         late, until = self._late
         fresh = self._dur
         if len(late):
@@ -161,10 +160,7 @@ class GroupIndex:
         if start <= first and end > last:
             return self._whole
         index, sums = self._index(), self._sums
-        stride = index.stride
-        at = np.clip(np.array([start, end], np.int64) - index.origin, 0, stride - 1)
-        base = np.arange(self.n_groups, dtype=np.int64)[:, None] * stride
-        edges = np.searchsorted(sums.key, (base + at[None, :]).ravel()).reshape(-1, 2)
+        edges = index.edges_of_groups(sums.key, self.n_groups, start, end)
         i, j = edges[:, 0], np.maximum(edges[:, 1], edges[:, 0])
         touched = j - i
         count = touched - np.searchsorted(sums.repeats, j) + np.searchsorted(sums.repeats, i)

@@ -147,6 +147,16 @@ class RowIndex:
         last = np.maximum(stop - 1, 0)
         return last[(stop > self.pointer[rows]) & (self.ends(last) > instant)]
 
+    def key_of_groups(self, group: IntArray, ts: IntArray) -> IntArray:
+        """Return one number for each group and start, in their order."""
+        return np.asarray(group * self.stride + (ts - self.origin))
+
+    def edges_of_groups(self, key: IntArray, n_groups: int, start: int, end: int) -> IntArray:
+        """Return where each group's part of `key_of_groups` reaches two instants, (groups, 2)."""
+        at = np.clip(np.array([start, end], np.int64) - self.origin, 0, self.stride - 1)
+        base = np.arange(n_groups, dtype=np.int64)[:, None] * self.stride
+        return np.searchsorted(key, (base + at).ravel()).reshape(-1, 2)
+
     def row_at(self, at: IntArray) -> IntArray:
         """Return the rows of some positions."""
         return np.asarray(self._key[at] // self.stride)

@@ -12,7 +12,7 @@ import pandas as pd
 from ...service.answers import account, legend, meta, names, path, phases
 from ...service.answers.find import frame_texts
 from ...service.columns import coded
-from ...service.detail import StepCurve
+from ...service.detail.curve import StepCurve
 from ...service.packing import Answer
 from ...service.store import ViewStore
 from .arguments import arguments_in_file
