@@ -199,7 +199,7 @@ def test_the_first_picture_is_the_one_that_stays() -> None:
     assert first[1] == second[1]
     early.selection.step = 4
     assert early.answer(request)[0]["filtered"], "what is selected is found in the index of all"
-    assert early.store.drawn(np.arange(2)).rows is early.store.rows
+    assert early.store.drawn(np.arange(2), ()).rows is early.store.rows
 
 
 def test_what_a_page_asks_next_is_computed_while_it_mounts_figures(monkeypatch: pytest.MonkeyPatch) -> None:

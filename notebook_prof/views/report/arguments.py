@@ -100,7 +100,7 @@ def _coded(trace: Trace) -> tuple[IntArray, IntArray, list[tuple[Any, ...]]]:
     codes = codes[codes.any(axis=1)]
     facts = [
         tuple(facts_of_part[i] for facts_of_part, i in zip(words, each, strict=True))
-        for each in codes.drop_duplicates().itertuples(index=False)
+        for each in codes.drop_duplicates().to_numpy().tolist()
     ]
     code = codes.groupby([*codes], sort=False).ngroup()  # in the order of the distinct ones
     return codes.index.to_numpy(np.int64), code.to_numpy(np.int64), facts
