@@ -19,6 +19,7 @@ from ..analysis.name_labels import module_classes
 from ..analysis.source.lines import LINE
 from ..analysis.time.host_states import waiting_names
 from ..analysis.time.operators import redispatched
+from ..background import at_once
 from ..labels import merged_name
 from ..trace import DEVICE_CATEGORIES, Trace
 from ..trace.arrays import BoolArray, IntArray
@@ -387,7 +388,7 @@ class ViewStore:
         """Cache a result of `make`; beyond 40 entries or a gigabyte, the least recently used are dropped."""
         with self._keeping:
             lock = self._making.setdefault(key, threading.RLock())
-        with lock:  # a second thread waits for the first
+        with lock, at_once():  # a second thread waits for the first
             with self._keeping:
                 if key in self._cache:
                     self._making.pop(key, None)
