@@ -228,7 +228,8 @@ class QueryService:
         if not self._is_slow(kind, request):
             with store.lock:
                 return ask(store, state, request)
-        self.prefetcher.page_drawn()  # a page asks for the table after the first picture
+        if kind in _SUMS:  # a page asks for them after the first picture
+            self.prefetcher.page_drawn()
         self.prefetcher.start()
         still = {**state, "revision": None, "focus": None, "pinned": None}
         question = {name: value for name, value in request.items() if name not in ("seq", "rid")}
