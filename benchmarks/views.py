@@ -20,7 +20,6 @@ from notebook_prof.views.page_queries import PageQueries
 
 TITLE = "Views: the kernel's part"
 LANES = list(range(28))
-INDEX_PARTS = ("rows", "wide")
 
 
 def long_trace(n: int, tracks: int = 64, names: int = 5_000, seed: int = 0) -> Trace:
@@ -85,9 +84,11 @@ def measured(trace: Trace) -> dict[str, Any]:
     protocol.answer({"t": "table"})
     index = time.perf_counter() - start
     store = protocol.store
-    size = sum(getattr(store, part).nbytes for part in INDEX_PARTS) + store.groups("name", (), "host").nbytes
+    indexes = (store.rows, store.wide, *store.choices._runs.values())
+    arrays = (part for index in indexes for part in vars(index).values() if isinstance(part, np.ndarray))
+    size = sum(array.nbytes for array in arrays) + store.groups("name", (), "host").nbytes
     columns = store.columns
-    size += columns.row.nbytes + columns.step.nbytes + columns.parent.nbytes + store.choices.nbytes
+    size += columns.row.nbytes + columns.step.nbytes + columns.parent.nbytes
 
     def window() -> tuple[float, float]:
         width = end * 10 ** rng.uniform(-5, 0)

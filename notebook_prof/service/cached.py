@@ -37,8 +37,3 @@ class locked_cached_property(Generic[T]):
                         kept[self._name] = self._make(instance)
         made: T = kept[self._name]
         return made
-
-
-def is_cached(instance: object, *names: str) -> bool:
-    """Return whether all these properties are computed."""
-    return all(name in instance.__dict__ for name in names)

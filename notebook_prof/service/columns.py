@@ -66,27 +66,6 @@ class DrawnCounter(NamedTuple):
     high: float
 
 
-class CrossesParent(NamedTuple):
-    """Slices that something inside them outlives. For nesting they end where that begins, at `until` (ns)."""
-
-    slices: IntArray
-    until: IntArray
-    rows: IntArray
-
-    @classmethod
-    def none(cls) -> CrossesParent:
-        """Return an empty set."""
-        return cls(*(np.empty(0, np.int64) for _ in cls._fields))
-
-    def cut(self, ts: IntArray, dur: IntArray) -> IntArray:
-        """Return the length of every slice, with these slices cut at `until`."""
-        if not len(self.slices):
-            return dur
-        out = dur.copy()
-        out[self.slices] = self.until - ts[self.slices]
-        return out
-
-
 class SliceColumns:
     """NumPy columns of ``trace.slices``: times in ns, and texts as codes into a list."""
 
@@ -244,19 +223,28 @@ class SliceColumns:
         return places
 
     @locked_cached_property
-    def crosses_parent(self) -> CrossesParent:
-        """Python frames that end inside an annotation begun in them: the annotation continues their rows."""
+    def _crossing(self) -> tuple[IntArray, IntArray]:
+        # the annotation continues the rows of the frame, which is drawn until there
         if not {"annotation", "python"} <= set(self.categories):
-            return CrossesParent.none()
+            return np.empty(0, np.int64), np.empty(0, np.int64)
         nesting = (self.depth, self._parent.to_numpy(np.int64, na_value=-1))
         marks = self.category == self.categories.index("annotation")
-        frames, until = crossing_frames(self.track, self.ts, self.dur, nesting, marks)
-        return CrossesParent(frames, until, self.row[frames].astype(np.int64))
+        return crossing_frames(self.track, self.ts, self.dur, nesting, marks)
+
+    @property
+    def crosses_parent(self) -> IntArray:
+        """Python frames that end inside an annotation begun in them."""
+        return self._crossing[0]
 
     @locked_cached_property
     def drawn_ns(self) -> IntArray:
         """The drawn length of every slice; with it, the slices of a row do not overlap."""
-        return self.crosses_parent.cut(self.ts, self.dur)
+        slices, until = self._crossing
+        if not len(slices):
+            return self.dur
+        drawn_ns = self.dur.copy()
+        drawn_ns[slices] = until - self.ts[slices]
+        return drawn_ns
 
     @locked_cached_property
     def parent(self) -> npt.NDArray[np.integer]:

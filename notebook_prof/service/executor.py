@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable, Mapping
 from contextlib import suppress
 from typing import Any, ClassVar, Final, Generic, TypeVar
@@ -33,7 +33,6 @@ class LatestTaskExecutor(Generic[T]):
 
     # Only the newest pending request is kept, besides the latest answers.
     def __init__(self) -> None:
-        self._patience_s = PATIENCE_S
         self._changed = threading.Condition()
         self._done: OrderedDict[Hashable, T | Exception] = OrderedDict()
         self._next: tuple[Hashable, Callable[[], T]] | None = None
@@ -49,7 +48,7 @@ class LatestTaskExecutor(Generic[T]):
                     self._working = True
                     if start_thread(self._work, "notebook_prof tabs") is None:
                         self._work()
-            if not self._changed.wait_for(lambda: key in self._done, self._patience_s):
+            if not self._changed.wait_for(lambda: key in self._done, PATIENCE_S):
                 return None
             result = self._done[key]
             if isinstance(result, Exception):
@@ -83,9 +82,6 @@ class LatestTaskExecutor(Generic[T]):
 LONG: Final = 1_000_000
 """Number of slices from which indexes are built in a separate thread."""
 
-SLOW: Final = ("account", "table", "phases", "doubts", "selected")
-"""Questions that wait for the indexes."""
-
 COMES_S: Final = 3.0
 """Longest wait for a page before the other indexes are built."""
 
@@ -96,52 +92,41 @@ FIRST_PICTURE_S: Final = 30.0
 class IndexPrefetcher:
     """Builds the indexes of a long trace in the order in which a page needs them."""
 
-    # First the rows of the first picture; then the table and, in a second thread, the phases; then all rows,
-    # and whatever the first selection of each kind needs. Short traces have their indexes built on request;
-    # the table, the phases and the account are computed while the page mounts its figures.
+    # First the rows of the first picture; then the table; then all rows, and whatever the first selection of
+    # each kind needs. Short traces have their indexes built on request; the table, the phases and the account
+    # are computed while the page mounts its figures.
     def __init__(self, store: ViewStore) -> None:
         self._store = store
-        self._ready, self._done = threading.Event(), threading.Event()
-        self._phases_ready = threading.Event()
-        self._came, self._drawn = threading.Event(), threading.Event()
+        self._came, self._drawn, self._done = (threading.Event() for _ in range(3))
         self._starting = threading.Lock()
-        self._thread: threading.Thread | None = None
-        self._has_foreseen = False
+        self._is_started = self._has_foreseen = False
         if len(store.trace.slices) < LONG:
-            self._let_go()
+            self._done.set()
 
     def start(self) -> None:
         """Start building, once, if the trace is long."""
         with self._starting:
-            if self._thread is None and not self._done.is_set():
-                self._thread = start_thread(self._work, "notebook_prof views")
-                if self._thread is None:  # everything is built on request
-                    self._let_go()
-
-    def ready(self, kind: str) -> bool:
-        """Return whether a question can be answered now; the first one that cannot starts the work."""
-        if kind not in SLOW or (self._phases_ready if kind == "phases" else self._ready).is_set():
-            return True
-        self._came.set()
-        self._drawn.set()  # a page asks for the table after the first picture
-        self.start()
-        return False
+            if not (self._is_started or self._done.is_set()):
+                self._is_started = True
+                if start_thread(self._work, "notebook_prof views") is None:  # all is built on request
+                    self._done.set()
 
     def page_came(self) -> None:
         """Note that a page is open: the first picture takes precedence over everything that can wait."""
         self._came.set()
 
-    def answered(self, kind: str) -> None:
-        """Note that a question was answered: the rest is built after the first picture."""
-        if kind == "timeline":
-            self._came.set()
-            self._drawn.set()
-        elif kind == "names" and self._done.is_set() and not self._has_foreseen:
+    def page_drawn(self) -> None:
+        """Note that the first picture was requested: the rest is built after it."""
+        self._came.set()
+        self._drawn.set()
+
+    def foresee(self) -> None:
+        """While the page mounts its figures, compute what it asks for next, once, if the trace is short."""
+        if self._done.is_set() and not self._has_foreseen:
             self._has_foreseen = True
             start_thread(self._foresee, "notebook_prof ahead")
 
     def _foresee(self) -> None:
-        """While the page mounts its figures, compute what it will ask for next."""
         for ask in (table, phases, account):
             with suppress(Exception), self._store.lock:  # the question reports the error
                 ask(self._store, {}, {})
@@ -150,54 +135,28 @@ class IndexPrefetcher:
         """Wait until the first picture was requested. Returns False after a few seconds without a page."""
         return self._came.wait(COMES_S) and self._drawn.wait(FIRST_PICTURE_S)
 
-    def wait(self, seconds: float | None = None) -> bool:
-        """Wait until everything is built; for scripts and tests."""
-        return self._done.wait(seconds)
+    def wait(self) -> None:
+        """Wait until everything is built."""
+        self._done.wait()
 
     def _work(self) -> None:
-        store = self._store
+        store, span = self._store, self._store.trace.span
         try:
             store.draw_early()
             _ = store.name_colours
             self.wait_drawn()
-            beside = start_thread(self._work_beside, "notebook_prof phases")
             table(store, {}, {"top": 1})
-            self._ready.set()
             _ = store.rows, store.wide, store.blocks
-            if beside is not None:
-                beside.join()
-            self._for_selections()
+            # what the first window, name, phase, category and step need, and memory by slice
+            table(store, {"window": (span.start, (span.start + span.end) // 2)}, {"top": 1})
+            for dimension in ("name", "phase", "category", "step"):
+                store.choices.runs_of(dimension)
+            for device in store.memory_devices:
+                store.memory_owners(device)
         except Exception:  # the question builds it again and reports the error
             pass
         finally:
-            self._let_go()
-
-    def _let_go(self) -> None:
-        """Release all waiting questions."""
-        self._ready.set()
-        self._phases_ready.set()
-        self._done.set()
-
-    def _work_beside(self) -> None:
-        """Build the phases, then the rows of all slices, neither of which the table needs."""
-        try:
-            phases(self._store, {}, {})
-            self._phases_ready.set()
-            _ = self._store.rows
-        except Exception:  # as above
-            pass
-        finally:
-            self._phases_ready.set()
-
-    def _for_selections(self) -> None:
-        """Build what the first window, name, phase, category and step need, and memory by slice."""
-        store, span = self._store, self._store.trace.span
-        table(store, {"window": (span.start, (span.start + span.end) // 2)}, {"top": 1})
-        _ = store.choices.members
-        for dimension in ("phase", "category", "step"):
-            store.choices.runs_of(dimension)
-        for device in store.memory_devices:
-            store.memory_owners(device)
+            self._done.set()
 
 
 # Questions of a page and their answers.
@@ -218,8 +177,9 @@ def patched(
     return {**failed, "state": selection.to_state()}
 
 
-_LONG: Final = 100_000
-"""Number of slices from which sums by part of the account are computed in the background."""
+_MANY: Final = 100_000
+"""Number of slices from which sums over all of them are computed in a worker thread."""
+_SUMS: Final = ("account", "phases", "selected", "table")
 
 
 class QueryService:
@@ -228,19 +188,20 @@ class QueryService:
     # The selection is read at every question, and written only by `select`.
     questions: ClassVar[Mapping[str, answers.Ask]] = answers.QUESTIONS
     """Questions that may be asked. Other packages add theirs."""
-    slow: ClassVar[frozenset[str]] = frozenset({"calls", "doubts", "path", "what_if", "why"})
-    """Slow questions, which always run in a separate thread."""
+    slow: ClassVar[frozenset[str]] = frozenset({"calls", "doubts", "path", "search", "what_if", "why"})
+    """Questions that always run in a worker thread."""
 
     def __init__(self, trace: Trace, selection: Selection) -> None:
         self.store = ViewStore(trace, fold=True)
         self._unfolded = ViewStore(trace)  # answers pages that show all frames
         self.prefetcher = IndexPrefetcher(self.store)
-        self.executor: LatestTaskExecutor[Answer] = LatestTaskExecutor()
+        # one for each kind, so that no table waits for a tab
+        self._executors: defaultdict[str, LatestTaskExecutor[Answer]] = defaultdict(LatestTaskExecutor)
         self.selection = selection
 
     def answer(self, request: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
         """Answer one question: JSON with ``ms``, ``seq`` and ``revision``, and the buffers of its columns."""
-        # ``failed`` is an error message. ``pending`` asks the page to ask again while an index is built.
+        # ``failed`` is an error message. ``pending`` asks the page to ask again while a thread computes it.
         began = time.perf_counter()
         kind = str(request.get("t"))
         state = self.selection.to_state()
@@ -248,12 +209,15 @@ class QueryService:
             if (ask := self.questions.get(kind)) is None:
                 raise NotebookProfError(f"no question {kind!r}: {nearest(kind, self.questions)}")
             request = decode(request)
-            result = self._make_answer(kind, ask, state, request) if self.prefetcher.ready(kind) else None
+            result = self._make_answer(kind, ask, state, request)
             if result is None:
                 return {"pending": True, "columns": [], "seq": request.get("seq")}, []
         except Exception as error:  # tell the page, since nobody reads the kernel's log
             result = Answer({"failed": f"{type(error).__name__}: {error}", "columns": []})
-        self.prefetcher.answered(kind)
+        if kind == "timeline":
+            self.prefetcher.page_drawn()
+        elif kind == "names":
+            self.prefetcher.foresee()
         header = {"seq": request.get("seq"), "revision": state["revision"]}
         return {**result.content, **header, "ms": (time.perf_counter() - began) * 1e3}, result.buffers
 
@@ -261,27 +225,28 @@ class QueryService:
         self, kind: str, ask: answers.Ask, state: Mapping[str, Any], request: Mapping[str, Any]
     ) -> Answer | None:
         store = self._unfolded if request.get("unfolded") else self.store
-        if self._slow(kind, state, request):
-            return self._in_executor(lambda state: ask(store, state, request), state, request)
-        with store.lock:
-            return ask(store, state, request)
-
-    def _slow(self, kind: str, state: Mapping[str, Any], request: Mapping[str, Any]) -> bool:
-        """Return whether a question runs in a worker thread, to block neither this one nor the lock."""
-        # every question that matches names against a typed text is slow
-        if kind == "search" or (kind == "table" and request.get("filter")):
-            return True
-        if kind == "account":
-            return len(self.store.trace.slices) >= _LONG
-        return kind in self.slow or (kind == "table" and answers.table_is_slow(self.store, state, request))
-
-    def _in_executor(
-        self, ask: Callable[[Mapping[str, Any]], Answer], state: Mapping[str, Any], request: Mapping[str, Any]
-    ) -> Answer | None:
+        if not self._is_slow(kind, request):
+            with store.lock:
+                return ask(store, state, request)
+        if kind in _SUMS:  # a page asks for them after the first picture
+            self.prefetcher.page_drawn()
+        self.prefetcher.start()
         still = {**state, "revision": None, "focus": None, "pinned": None}
         question = {name: value for name, value in request.items() if name not in ("seq", "rid")}
         key = json.dumps([question, still], sort_keys=True, default=str)
-        return self.executor.get(key, lambda: ask(still))
+
+        def make() -> Answer:
+            if kind == "doubts":  # they take seconds, and no view waits for them
+                self.prefetcher.wait()
+            return ask(store, still, request)
+
+        return self._executors[kind].get(key, make)
+
+    def _is_slow(self, kind: str, request: Mapping[str, Any]) -> bool:
+        """Return whether a question runs in a worker thread, to block neither this one nor the lock."""
+        if kind == "table" and request.get("filter"):  # it matches names against a typed text
+            return True
+        return kind in self.slow or (kind in _SUMS and len(self.store.trace.slices) >= _MANY)
 
     def select(self, patch: Mapping[str, Any], source: str, base_revision: int | None) -> dict[str, Any]:
         """Apply a page's patch; see `patched`."""

@@ -13,7 +13,6 @@ from ..selection import Query, passing
 from ..selection.query import STEP, Condition
 from ..trace import CATEGORIES, PHASES
 from ..trace.arrays import BoolArray
-from .columns import coded
 
 if TYPE_CHECKING:
     from .store import ViewStore
@@ -26,9 +25,10 @@ _DIMENSIONS: Final = {
     "line": "line",
 }
 _WORDS: Final = {"phase": PHASES, "category": CATEGORIES}
-_BY_CODE: Final = ("name", "category", "type", "phase", "thread", "module", "shapes", "line")
-_TIMES: Final = ("self", "total", "dur", "time")
-_OF_A_SLICE: Final = (*_BY_CODE, *_TIMES, "depth", STEP)
+_OF_A_SLICE: Final = (
+    *("name", "category", "type", "phase", "thread", "module", "shapes", "line"),
+    *("self", "total", "dur", "time", "depth", STEP),
+)
 
 
 def narrowed(
@@ -53,21 +53,17 @@ def narrowed(
 
 def slices_passing(store: ViewStore, query: Query) -> BoolArray:
     """Return a mask of the slices that pass a filter; ``total``, ``dur`` and ``time`` mean the duration."""
-    keep = np.ones(store.columns.n, bool)
-    if query.words or query.patterns:
-        keep &= _coded_pass(store, "name", Query(query.words, query.patterns))
+    c, slices = store.columns, store.trace.slices
+    keep: BoolArray = np.append(query.finds_in(c.names), False)[c.name]  # code -1 reads the False
     for condition in query.conditions:
         if condition.field not in _OF_A_SLICE:
             raise OptionError(
                 f"a slice has no {condition.field}: it can be found by {', '.join(_OF_A_SLICE)}"
             )
         _check_words(condition)
-        only = Query(conditions=(condition,))
-        if condition.field in _BY_CODE:
-            keep &= _coded_pass(store, condition.field, only)
-        else:
-            keep &= passing(pd.DataFrame({condition.field: _numbers(store, condition)}), only)
-    return keep
+    if any(condition.field == "thread" for condition in query.conditions):
+        slices = slices.assign(thread=slices["track"].map({track.track: track.name for track in c.tracks}))
+    return keep & passing(slices, Query(conditions=query.conditions))
 
 
 def _check_words(condition: Condition) -> None:
@@ -84,33 +80,3 @@ def _values(store: ViewStore, dimension: str) -> list[Any]:
     if dimension == "step":
         return [int(step) for step in store.trace.steps["step"]]
     return {"phase": c.phases, "category": c.categories, "line": c.lines}[dimension]
-
-
-def _coded_pass(store: ViewStore, field: str, query: Query) -> BoolArray:
-    c = store.columns
-    if field == "thread":
-        texts = [track.name for track in c.tracks]
-        fits = passing(pd.DataFrame({field: texts}), query)
-        matching = [track.track for track, fit in zip(c.tracks, fits.tolist(), strict=True) if fit]
-        return np.isin(c.track, matching)
-    if field in ("module", "shapes"):
-        code, texts = coded(store.trace.slices[field])
-    else:
-        code, texts = {
-            "name": (c.name, c.names),
-            "category": (c.category, c.categories),
-            "type": (c.category, c.categories),
-            "phase": (c.phase, c.phases),
-            "line": (c.line, c.lines),
-        }[field]
-    fits = passing(pd.DataFrame({field: pd.Series(texts, dtype=object)}), query)
-    return np.asarray(np.append(fits, False)[code], dtype=bool)  # code -1 reads the False
-
-
-def _numbers(store: ViewStore, condition: Condition) -> Any:
-    c = store.columns
-    if condition.field == "self":
-        return c.self_ns
-    if condition.field in _TIMES:
-        return c.dur
-    return c.depth if condition.field == "depth" else np.where(c.step < 0, np.nan, c.step)

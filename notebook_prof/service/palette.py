@@ -34,30 +34,9 @@ from .cached import locked_cached_property
 NEUTRAL: Final = "#C9C9C9"
 """Colour of annotations, which are not work but mark the work below them."""
 NAMES: Final = (
-    "#77AADD",
-    "#EE8866",
-    "#44BB99",
-    "#EEDD88",
-    "#FFAABB",
-    "#99DDFF",
-    "#BBCC33",
-    "#C3A5E0",
-    "#AAAA00",
-    "#5FA8A0",
-    "#D9A066",
-    "#8FB8DE",
-    "#E07B91",
-    "#9BC995",
-    "#C9B79C",
-    "#B0A8D9",
-    "#F2B880",
-    "#7CC9A9",
-    "#D69AC0",
-    "#8AA6E8",
-    "#DCC95E",
-    "#74C5D6",
-    "#DB9393",
-    "#A9D08E",
+    *["#77AADD", "#EE8866", "#44BB99", "#EEDD88", "#FFAABB", "#99DDFF", "#BBCC33", "#C3A5E0"],
+    *["#AAAA00", "#5FA8A0", "#D9A066", "#8FB8DE", "#E07B91", "#9BC995", "#C9B79C", "#B0A8D9"],
+    *["#F2B880", "#7CC9A9", "#D69AC0", "#8AA6E8", "#DCC95E", "#74C5D6", "#DB9393", "#A9D08E"],
     NEUTRAL,
 )
 """Colours of names, chosen by a hash of the family; the last is for annotations."""

@@ -11,10 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..trace.arrays import BoolArray, IntArray
-from .cached import locked_cached_property
 from .columns import SliceColumns
-from .detail.chosen import Chosen, Members, ValueRuns
-from .detail.rows import RowIndex, grouped_order, running_sum
+from .detail.chosen import Chosen, ValueRuns
+from .detail.rows import RowIndex
 
 Key = tuple[Any, ...]
 
@@ -50,7 +49,6 @@ def matching_mask(
 
 _FEW: Final = 16  # up to 1 in so many slices are sorted, more are found by a look at all
 _REMEMBERED: Final = 6  # clauses
-_RUNS: Final = ("step", "phase", "category", "line")
 
 
 class Choices:
@@ -60,21 +58,6 @@ class Choices:
         self._columns, self._index = columns, index
         self._runs: dict[str, ValueRuns] = {}
         self._clause = lru_cache(_REMEMBERED)(self._matching)
-
-    @locked_cached_property
-    def members(self) -> Members:
-        """Positions of every name; 4 bytes a slice."""
-        c, index = self._columns, self._index
-        code = c.name[index.order].astype(np.int32)
-        code += 1
-        order = grouped_order(code, len(c.names) + 1)
-        return Members(index, order, running_sum(np.bincount(code, minlength=len(c.names) + 1)))
-
-    @property
-    def nbytes(self) -> int:
-        """Memory in bytes of everything built so far."""
-        names = self.members.nbytes if "members" in self.__dict__ else 0
-        return names + sum(runs.nbytes for runs in self._runs.values())
 
     def effective(self, key: Key) -> Key:
         """Return the key without clauses that keep every slice."""
@@ -107,29 +90,11 @@ class Choices:
             pairs = [(t.first_row, t.first_row + t.depths) for t in tracks]
             ends = self._index.pointer[np.array(pairs, np.int64).reshape(-1, 2)]
             return Chosen(self._index, *ends.astype(self._index.order.dtype).T)
-        if dimension == "step":
-            return self.runs_of("step").chosen(values)
-        codes = c.codes(dimension, values)
-        if dimension in _RUNS:
-            return self.runs_of(dimension).chosen(codes)
-        if self.members.count(codes) * _FEW > c.n and len(codes) > 1:
-            keep = np.zeros(len(c.names) + 1, bool)
-            keep[codes] = True
-            keep = keep[c.name[self._index.order]]
-            heads = _heads(self._index, keep)
-            first, stop = heads[:-1], heads[1:]
-            return Chosen(self._index, first[keep[first]], stop[keep[first]])
-        return self.members.chosen(codes)
+        return self.runs_of(dimension).chosen(values if dimension == "step" else c.codes(dimension, values))
 
     def runs_of(self, dimension: str) -> ValueRuns:
-        """Return where ``step``, ``phase``, ``category`` or ``line`` changes, by position; cached."""
+        """Return the stretches of ``name``, ``step``, ``phase``, ``category`` or ``line``; cached."""
         if dimension not in self._runs:
             value = getattr(self._columns, dimension)[self._index.order]
-            heads = _heads(self._index, value)
-            self._runs[dimension] = ValueRuns(self._index, heads, value[heads[:-1]])
+            self._runs[dimension] = ValueRuns(self._index, value)
         return self._runs[dimension]
-
-
-def _heads(index: RowIndex, value: Any) -> Any:
-    turns = np.flatnonzero(value[1:] != value[:-1]) + 1
-    return np.concatenate([[0] if len(value) else [], turns, [len(value)]]).astype(index.order.dtype)

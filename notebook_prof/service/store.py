@@ -19,23 +19,19 @@ from ..analysis.name_labels import module_classes
 from ..analysis.source.lines import LINE
 from ..analysis.time.host_states import waiting_names
 from ..analysis.time.operators import redispatched
+from ..background import at_once
 from ..labels import merged_name
 from ..trace import DEVICE_CATEGORIES, Trace
 from ..trace.arrays import BoolArray, IntArray
-from .cached import is_cached, locked_cached_property
+from .cached import locked_cached_property
 from .columns import DrawnCounter, SliceColumns, coded, drawn_counters
-from .detail import (
-    DrawnIndex,
-    EarlyIndex,
-    GroupIndex,
-    LaunchedIndex,
-    PictureCache,
-    RowIndex,
-    StepCurve,
-    WideSlices,
-)
 from .detail.chosen import Chosen
+from .detail.curve import StepCurve
 from .detail.density import LongestBlocks
+from .detail.drawn import DrawnIndex, EarlyIndex, PictureCache, WideSlices
+from .detail.groups import GroupIndex
+from .detail.launched import LaunchedIndex
+from .detail.rows import RowIndex
 from .palette import NameStyles, name_colours, name_styles
 from .selected_rows import Choices, Key, matching_mask
 
@@ -65,8 +61,8 @@ class ViewStore:
         self.lock = threading.RLock()
         self._cache: OrderedDict[Key, tuple[Any, int]] = OrderedDict()
         self._keeping = threading.Lock()
+        self._making: dict[Key, threading.RLock] = {}
         self.pictures = PictureCache()
-        self._whole: dict[str, GroupIndex] = {}
         self._early: EarlyIndex | None = None
 
     @locked_cached_property
@@ -92,7 +88,7 @@ class ViewStore:
     def shallow(self) -> bool:
         """Whether walking up the parents finds the open slices around every slice, faster than sorting."""
         depth = self.columns.depth
-        nested = not len(self.columns.crosses_parent.slices)
+        nested = not len(self.columns.crosses_parent)
         return nested and (len(depth) == 0 or float(depth.mean()) < _SHALLOW)
 
     @locked_cached_property
@@ -115,11 +111,11 @@ class ViewStore:
         if len(slices) <= _EARLY_SHARE * c.n:
             self._early = EarlyIndex(c.ts, c.drawn_ns, c.row, early, slices)
 
-    def drawn(self, rows: IntArray, key: Key = ()) -> DrawnIndex:
+    def drawn(self, rows: IntArray, key: Key) -> DrawnIndex:
         """Return the index for a picture of some rows: that of the early rows until all rows are indexed."""
         early = self._early
         if early is not None:
-            if is_cached(self, "rows", "wide", "blocks"):
+            if {"rows", "wide", "blocks"} <= self.__dict__.keys():
                 self._early = None
             elif not key and early.holds(rows):
                 return early.drawn
@@ -245,22 +241,7 @@ class ViewStore:
     def groups(self, by: str, key: Key, side: str) -> GroupIndex:
         """Return running sums by group of matching slices on one side (``host`` or ``device``)."""
         key = self.effective(key)
-        # Sums by name over everything are kept for good: each table narrowed by a name or a window uses them.
-        if by == "name" and not key:
-            if side not in self._whole:
-                self._whole.setdefault(side, self._grouped(by, key, side))
-            return self._whole[side]
         return self.keep(("groups", by, key, side), lambda: self._grouped(by, key, side))
-
-    def has_groups(self, by: str, key: Key, windowed: bool = False) -> bool:
-        """Return whether totals of both sides, of everything or of a window, are available immediately."""
-        key = self.effective(key)
-        if by == "name" and not key:
-            groups = list(self._whole.values())
-        else:
-            keys = (("groups", by, key, side) for side in ("host", "device"))
-            groups = [self._cache[one][0] for one in keys if one in self._cache]
-        return len(groups) == 2 and all(one.is_ready(windowed) for one in groups)
 
     def _grouped(self, by: str, key: Key, side: str) -> GroupIndex:
         here = self.side(side)
@@ -406,17 +387,23 @@ class ViewStore:
     def keep(self, key: Key, make: Callable[[], T]) -> T:
         """Cache a result of `make`; beyond 40 entries or a gigabyte, the least recently used are dropped."""
         with self._keeping:
-            if key in self._cache:
-                self._cache.move_to_end(key)
-                kept: T = self._cache[key][0]
-                return kept
-        made = make()
-        with self._keeping:
-            self._cache[key] = made, _size(made)
-            while len(self._cache) > 1 and (
-                len(self._cache) > _REMEMBERED or sum(size for _, size in self._cache.values()) > _MOST_BYTES
-            ):
-                self._cache.popitem(last=False)
+            lock = self._making.setdefault(key, threading.RLock())
+        with lock, at_once():  # a second thread waits for the first
+            with self._keeping:
+                if key in self._cache:
+                    self._making.pop(key, None)
+                    self._cache.move_to_end(key)
+                    kept: T = self._cache[key][0]
+                    return kept
+            made = make()
+            with self._keeping:
+                self._making.pop(key, None)
+                self._cache[key] = made, _size(made)
+                while len(self._cache) > 1 and (
+                    len(self._cache) > _REMEMBERED
+                    or sum(size for _, size in self._cache.values()) > _MOST_BYTES
+                ):
+                    self._cache.popitem(last=False)
         return made
 
 

@@ -16,7 +16,7 @@ from ..trace import DEVICE_CATEGORIES, Trace
 from .bundle import PAGE, VERSION
 from .figures import AXIS_PX, GUTTER_PX, LANE_PX, MARGIN_PX
 from .tabs import TABS
-from .tabs.analyses import without_memory
+from .tabs.analyses import NO_STEPS, without_memory
 
 CELLS: Final = "cells"
 """The tab that only a notebook's session has."""
@@ -131,13 +131,8 @@ def empty_reasons(trace: Trace) -> dict[str, str]:
     out: dict[str, str] = {}
     if not len(trace.slices):
         out["timeline"] = "Nothing was recorded: the trace has no slices."
-    if without_memory(trace):
-        out["memory"] = (
-            "No memory events were recorded. Record with --memory (or memory=True) to see this curve."
-        )
+    if missing := without_memory(trace):
+        out["memory"] = missing
     if not len(trace.steps):
-        out["phases"] = (
-            "No steps were found. Mark them with nbp.step(), iterate nbp.steps(loader), "
-            "or choose a loop with --loop."
-        )
+        out["phases"] = NO_STEPS
     return out

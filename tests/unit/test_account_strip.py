@@ -21,8 +21,9 @@ from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.views.dashboard import dashboard_settings, rail
 from notebook_prof.views.page_queries import PageQueries
 from notebook_prof.views.pictures.account import STRIP, has_strip
+from notebook_prof.views.pictures.images import pixels
 from notebook_prof.views.pictures.views import timeline
-from notebook_prof.views.report.static_html import fragment, thumbnail
+from notebook_prof.views.report.static_html import fragment
 from notebook_prof.views.tab_answers import panel
 
 from ..asking import asked
@@ -88,10 +89,11 @@ def test_one_part_is_no_strip() -> None:
 def test_static_forms_show_account_and_lines(trace: Trace) -> None:
     store = ViewStore(trace)
     assert has_strip(store)
-    texts = [part.text for part in timeline(store, Selection(), 1000).parts if hasattr(part, "text")]
+    scene = timeline(store, Selection(), 1000)
+    texts = [part.text for part in scene.parts if hasattr(part, "text")]
     assert "account of 1.95 s" in texts
     assert any(text.startswith("line 8 · 1.35 s") for text in texts)
-    image = thumbnail(store)
+    image = pixels(scene, 1)
     shown = {tuple(pixel) for pixel in image[4].tolist()}
     assert (0x77, 0xAA, 0xDD) in shown, "the loop's colour"
     html = fragment(trace, Selection())

@@ -18,6 +18,7 @@ from notebook_prof.views import page_queries
 from notebook_prof.views.page_queries import PageQueries
 from notebook_prof.views.tabs import TABS
 
+from ..asking import answered as until_answered
 from ..page_types import DTYPES, alternatives, fields, interface
 
 HEADER = ("columns", "seq", "revision", "ms")
@@ -108,12 +109,11 @@ def check_answers(trace: Trace, selected: bool = False) -> set[str]:
     """Ask a page's questions, on request also under a selection. Returns the kinds of answers."""
     selection = Selection()
     queries = PageQueries(trace, selection)
-    queries.executor._patience_s = 60
-    kinds = {check_answer(one["t"], *queries.answer(one)) for one in _questions(queries)}
+    kinds = {check_answer(one["t"], *until_answered(queries, one)) for one in _questions(queries)}
     if selected:
         selection.name = str(trace.slices["name"].iloc[0])
         selection.window = (trace.span.start, trace.span.end // 2 + 1)
-        kinds |= {check_answer(one["t"], *queries.answer(one)) for one in _questions(queries)}
+        kinds |= {check_answer(one["t"], *until_answered(queries, one)) for one in _questions(queries)}
     return kinds
 
 
@@ -148,7 +148,6 @@ def test_every_alternative_comes(answered: set[str]) -> None:
 def test_a_recording_that_is_too_long_for_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page_queries, "MOST_IN_PAGE", len(OUTSIDE.slices) - 1)
     queries = PageQueries(OUTSIDE, Selection())
-    queries.executor._patience_s = 60
-    content, buffers = queries.answer({"t": "recording"})
+    content, buffers = until_answered(queries, {"t": "recording"})
     assert check_answer("recording", content, buffers) == "NoRecording"
     assert content["too_many"] == len(OUTSIDE.slices)

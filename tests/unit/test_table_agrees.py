@@ -17,6 +17,7 @@ from notebook_prof.errors import OptionError
 from notebook_prof.labels import merged_name
 from notebook_prof.profiles.profile import Profile
 from notebook_prof.selection import Selection
+from notebook_prof.service import executor
 from notebook_prof.service.answers import table
 from notebook_prof.service.store import ViewStore
 from notebook_prof.testing import draw as drawn_lanes
@@ -205,3 +206,13 @@ def test_calls_that_wait_are_those_of_python() -> None:
     assert operators(trace, waits=False).set_index("name")["share"].to_dict() == share.to_dict()
     with pytest.raises(OptionError, match="group by 'name'"):
         operators(trace, by="module", waits=True)
+
+
+def test_a_first_window_of_a_long_recording_is_made_beside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other queries are answered while the running sums for a brush are built."""
+    monkeypatch.setattr(executor, "_MANY", 100)
+    queries = PageQueries(drawn_trace(gpu=True), Selection())
+    queries.selection.window = (0, 50_000_000)
+    while (answer := queries.answer({"t": "table"})[0]).get("pending"):
+        assert "failed" not in queries.answer({"t": "timeline", "a": 0, "b": 1e9, "px": 10, "rows": [0]})[0]
+    assert answer["rows"] > 0

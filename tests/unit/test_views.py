@@ -24,7 +24,8 @@ from notebook_prof.units import format_bytes
 from notebook_prof.views import bundle
 from notebook_prof.views.dashboard import TEMPLATE, dashboard_document
 from notebook_prof.views.page_queries import PageQueries
-from notebook_prof.views.pictures.images import density_picture, png
+from notebook_prof.views.pictures.images import pixels, png
+from notebook_prof.views.pictures.views import timeline
 from notebook_prof.views.report.static_html import fragment, write_report
 
 from ..asking import asked
@@ -148,13 +149,11 @@ def test_labels_can_be_read_on_every_colour(colour: str) -> None:
 
 
 def test_picture_is_a_png_of_every_row() -> None:
-    store = ViewStore(drawn_trace(gpu=True))
-    image = density_picture(store, 640)
-    assert image.shape == (6 * 7, 640, 3)
+    image = pixels(timeline(ViewStore(drawn_trace(gpu=True)), Selection(), 640), 1)
+    assert image.shape == (34 + 6 * 16, 640, 3)
     decoded = np.asarray(Image.open(io.BytesIO(png(image))))
     np.testing.assert_array_equal(decoded, image)
     assert len(np.unique(image.reshape(-1, 3), axis=0)) > 8
-    assert density_picture(ViewStore(EMPTY), 100).shape == (7, 100, 3)
 
 
 class _Tags(HTMLParser):

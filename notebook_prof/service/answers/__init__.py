@@ -11,36 +11,24 @@ from .account import account, phases
 from .find import calls, detail, find, neighbour, search
 from .meta import doubts, legend, meta, names
 from .path import path, what_if, why
-from .table import table, table_is_slow
+from .table import table
 from .timeline import MAX_ROWS, counters, memory, selected, strip, timeline_picture
 
 Ask = Callable[[ViewStore, Mapping[str, Any], Mapping[str, Any]], Answer]
 
 QUESTIONS: Final[Mapping[str, Ask]] = {
-    "account": account,
-    "calls": calls,
-    "counters": counters,
-    "detail": detail,
-    "doubts": doubts,
-    "find": find,
-    "legend": legend,
     "timeline": timeline_picture,
-    "memory": memory,
-    "meta": meta,
-    "names": names,
-    "neighbour": neighbour,
-    "path": path,
-    "phases": phases,
-    "search": search,
-    "selected": selected,
-    "strip": strip,
-    "table": table,
-    "what_if": what_if,
-    "why": why,
+    **{
+        ask.__name__: ask
+        for ask in (
+            *(account, calls, counters, detail, doubts, find, legend, memory, meta, names, neighbour, path),
+            *(phases, search, selected, strip, table, what_if, why),
+        )
+    },
 }
 """The questions of a page, and the functions that answer them."""
 
 __all__ = [
     "MAX_ROWS", "QUESTIONS", "Ask", "account", "legend", "memory", "meta", "names", "path", "phases",
-    "selected", "table", "table_is_slow", "timeline_picture",
+    "selected", "table", "timeline_picture",
 ]  # fmt: skip

@@ -10,7 +10,7 @@ import pandas as pd
 
 from ...errors import OptionError
 from ...labels import merged_name
-from ...selection import Query, passing
+from ...selection import Query
 from ...trace.arrays import IntArray
 from ..filters import slices_passing
 from ..packing import Answer, pack
@@ -105,7 +105,7 @@ def find(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any])
     row, by = int(request.get("id", -1)), int(request.get("by", 1))
     if not 0 <= row < c.n:
         return pack({"id": None}, {})
-    named = store.rows.order[store.choices.members.chosen([int(c.name[row])]).first]
+    named = store.rows.order[store.choices.runs_of("name").chosen([int(c.name[row])]).positions()]
     same = np.sort(named[c.track[named] == c.track[row]])
     at = int(np.searchsorted(same, row)) + by
     return _location(store, int(same[at]) if 0 <= at < len(same) else None)
@@ -188,19 +188,9 @@ def calls(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
 
 def matching_slices(store: ViewStore, text: str) -> IntArray:
     """Return the rows of all slices that match a text, ascending; cached for the next question."""
-    text = text.strip()
-    return store.keep(("search", text), lambda: _matches(store, text)) if text else np.empty(0, np.int64)
-
-
-def _matches(store: ViewStore, text: str) -> IntArray:
-    query = Query.parse(text)
-    if query.conditions:
-        return np.flatnonzero(slices_passing(store, query))
-    names = store.columns.names
-    fits = passing(pd.DataFrame({"name": pd.Series(names, dtype=object)}), query)
-    matching = tuple(name for name, fit in zip(names, fits.tolist(), strict=True) if fit)
-    slices = store.choices.slices((("name", matching),))
-    return np.empty(0, np.int64) if slices is None else slices
+    if not (text := text.strip()):
+        return np.empty(0, np.int64)
+    return store.keep(("search", text), lambda: np.flatnonzero(slices_passing(store, Query.parse(text))))
 
 
 def _location(store: ViewStore, row: int | None) -> Answer:

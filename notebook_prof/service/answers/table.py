@@ -132,14 +132,6 @@ def _frame(by: str, rows: _Rows, labels: list[str], details: list[str]) -> pd.Da
     return pd.DataFrame(out)
 
 
-def table_is_slow(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> bool:
-    """Return whether a table needs sums over very many slices that have not been built yet."""
-    by, _, key = _grouped(state, request)
-    if store.has_groups(by, key, windowed=state.get("window") is not None):
-        return False
-    return (store.choices.count(store.effective(key)) if key else store.columns.n) > _MANY
-
-
 def _grouped(state: Mapping[str, Any], request: Mapping[str, Any]) -> tuple[str, tuple[str, ...], Key]:
     """Return the grouping, the dimensions that do not filter it, and the clauses that do."""
     by = str(request.get("by", "name"))

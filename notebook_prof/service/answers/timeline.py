@@ -11,7 +11,8 @@ import numpy.typing as npt
 from ...errors import OptionError
 from ...trace.arrays import IntArray
 from ..columns import DrawnTrack
-from ..detail import Density, DrawnIndex, RowPicture, density
+from ..detail.density import Density, density
+from ..detail.drawn import DrawnIndex, RowPicture
 from ..detail.rows import RowIndex, spread
 from ..packing import Answer, pack
 from ..palette import HUES
@@ -127,7 +128,9 @@ def _add_crossing(
     store: ViewStore, key: Key, start: int, request: Mapping[str, Any], columns: dict[str, npt.NDArray[Any]]
 ) -> None:
     """Count slices that touch the selected window but are drawn before it."""
-    c, (slices, until, rows) = store.columns, store.columns.crosses_parent
+    c = store.columns
+    slices = c.crosses_parent
+    until, rows = c.ts[slices] + c.drawn_ns[slices], c.row[slices]
     touch = np.flatnonzero((until <= start) & (c.ts[slices] + c.dur[slices] > start))
     touch = touch[store.matches(key, slices[touch])]
     where = np.where(until[touch] <= np.floor(request["a"]), 0, 1)

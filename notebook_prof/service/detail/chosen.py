@@ -7,9 +7,10 @@ from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
-from ...trace.arrays import BoolArray, IntArray
-from .rows import RowIndex, running_sum, spread
+from ...trace.arrays import IntArray
+from .rows import RowIndex, grouped_order, running_sum, spread
 
 RowPositions = npt.NDArray[np.integer]
 
@@ -58,13 +59,6 @@ class Chosen:
         """Return every selected position, ascending."""
         return spread(self.first, self.stop)
 
-    def holds(self, at: IntArray) -> BoolArray:
-        """Return which of some positions are selected."""
-        if not len(self):
-            return np.zeros(at.shape, bool)
-        k = np.searchsorted(self.first, at.astype(self.first.dtype), "right") - 1
-        return np.asarray((k >= 0) & (at < self.stop[np.maximum(k, 0)]))
-
     def near(self, stops: IntArray) -> Chosen:
         """Return the stretches that touch bins with these `RowIndex.started_before`, shape (rows, edges)."""
         if not len(stops):
@@ -102,44 +96,26 @@ class Chosen:
         return Chosen(self._index, first, stop)
 
 
-class Members:
-    """Positions by value, for a column with many values that changes often (names)."""
-
-    def __init__(self, index: RowIndex, order: RowPositions, pointer: IntArray) -> None:
-        # `order`: positions sorted by value, and ascending within a value; `pointer`: where each value begins
-        # in it, starting with the missing value (-1)
-        self._index, self._order, self._pointer = index, order, pointer
-
-    @property
-    def nbytes(self) -> int:
-        """Memory in bytes."""
-        return int(self._order.nbytes + self._pointer.nbytes)
-
-    def count(self, values: Iterable[int]) -> int:
-        """Return how many slices have one of some values."""
-        return sum(int(self._pointer[v + 2] - self._pointer[v + 1]) for v in values)
-
-    def chosen(self, values: Iterable[int]) -> Chosen:
-        """Return the slices that have one of some values (codes)."""
-        parts = [self._order[self._pointer[v + 1] : self._pointer[v + 2]] for v in values]
-        first = np.concatenate(parts) if parts else self._order[:0]
-        if len(parts) > 1:
-            first = np.sort(first)
-        return Chosen(self._index, first, first + first.dtype.type(1))
-
-
 class ValueRuns:
-    """Runs of a column that keeps its value over many positions (step, phase, category)."""
+    """Stretches of positions with the same value of a column, by value: 8 bytes each."""
 
-    def __init__(self, index: RowIndex, first: RowPositions, value: npt.NDArray[np.integer]) -> None:
-        self._index, self._first, self._value = index, first, value
-
-    @property
-    def nbytes(self) -> int:
-        """Memory in bytes."""
-        return int(self._first.nbytes + self._value.nbytes)
+    # A step has a few in each row, a name about one for each of its slices.
+    def __init__(self, index: RowIndex, value: npt.NDArray[np.integer]) -> None:
+        turns = np.flatnonzero(value[1:] != value[:-1]) + 1
+        heads = np.concatenate([[0] if len(value) else [], turns, [len(value)]]).astype(index.order.dtype)
+        code, values = pd.factorize(value[heads[:-1]])
+        order = grouped_order(code, len(values))
+        self._index, self._first, self._stop = index, heads[:-1][order], heads[1:][order]
+        self._pointer = running_sum(np.bincount(code, minlength=len(values)))
+        self._code = {value: code for code, value in enumerate(values.tolist())}
 
     def chosen(self, values: Iterable[int]) -> Chosen:
         """Return the slices that have one of some values."""
-        keep = np.flatnonzero(np.isin(self._value, list(values)))
-        return Chosen(self._index, self._first[keep], self._first[keep + 1])
+        codes = [self._code[value] for value in values if value in self._code]
+        parts = [slice(self._pointer[code], self._pointer[code + 1]) for code in codes]
+        # sorted apart, since the stretches are disjoint
+        first, stop = (
+            np.sort(np.concatenate([ends[part] for part in parts] or [ends[:0]]))
+            for ends in (self._first, self._stop)
+        )
+        return Chosen(self._index, first, stop)

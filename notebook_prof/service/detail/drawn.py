@@ -27,11 +27,6 @@ class WideSlices:
         self._order = grouped_order(exponent, 256)
         self._pointer = running_sum(np.bincount(exponent, minlength=256))
 
-    @property
-    def nbytes(self) -> int:
-        """Memory in bytes."""
-        return int(self._order.nbytes + self._pointer.nbytes)
-
     def find(self, first: IntArray, stop: IntArray, minimum_ns: float, limit: int) -> IntArray:
         """Return the positions of the `limit` longest slices in the stretches ``first:stop``, ascending."""
         lowest = int(np.frexp(float(max(minimum_ns, 0)))[1])
@@ -116,10 +111,9 @@ class EarlyIndex:
         dur: IntArray,
         row: npt.NDArray[np.integer],
         indexed: BoolArray,
-        slices: IntArray | None = None,
+        slices: IntArray,
     ) -> None:
         self._indexed = indexed
-        slices = np.flatnonzero(indexed[row]) if slices is None else slices
         rows = RowIndex(ts[slices], dur[slices], row[slices], len(indexed))
         rows.order = slices[rows.order].astype(rows.order.dtype)
         self.drawn = DrawnIndex.of(rows)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...trace.arrays import BoolArray, IntArray, sums_by_code
-from ..cached import is_cached, locked_cached_property
+from ..cached import locked_cached_property
 from .launched import Codes, LaunchedIndex, late_inside, late_when_sorted
 from .rows import RowIndex, grouped_order, running_sum
 
@@ -74,9 +74,8 @@ class GroupIndex:
         self._index, self.n_groups, self._codes, self._launched = index, n_groups, codes, launched
         self._ts, self._dur, self._self_ns = columns.ts, columns.dur, columns.self_ns
         self._track, self._around = columns.track, columns.parent if shallow else None
-        crossing = columns.crosses_parent
-        rows = columns.nested_row[crossing.slices].astype(np.int64)
-        self._crosses_parent = crossing._replace(rows=rows)
+        self._crosses_parent, self._drawn_ns = columns.crosses_parent, columns.drawn_ns
+        self._row = columns.nested_row
         if chosen is None and (codes < 0).any():
             chosen = np.flatnonzero(codes >= 0)
         elif chosen is not None:
@@ -117,8 +116,7 @@ class GroupIndex:
     def _sums(self) -> _Sums:
         """Running sums for totals of a window."""
         index, (order, count) = self._index(), self._by_group()
-        key: IntArray = np.repeat(np.arange(self.n_groups) * index.stride - index.origin, count)
-        key += self._ts[order]
+        key = index.key_of_groups(np.repeat(np.arange(self.n_groups), count), self._ts[order])
         late, until = self._late
         fresh = self._dur
         if len(late):
@@ -143,10 +141,6 @@ class GroupIndex:
         device = np.zeros_like(own) if self._launched is None else self._launched.whole()
         return GroupTotals(touched - repeated, total - covered, own, device, touched)
 
-    def is_ready(self, windowed: bool) -> bool:
-        """Return whether `totals` of a window, or of the whole recording, are available immediately."""
-        return is_cached(self, "_sums" if windowed else "_whole")
-
     def _keeps(self, slices: IntArray) -> BoolArray:
         if self._chosen is None:
             return np.ones(len(slices), bool)
@@ -166,10 +160,7 @@ class GroupIndex:
         if start <= first and end > last:
             return self._whole
         index, sums = self._index(), self._sums
-        stride = index.stride
-        at = np.clip(np.array([start, end], np.int64) - index.origin, 0, stride - 1)
-        base = np.arange(self.n_groups, dtype=np.int64)[:, None] * stride
-        edges = np.searchsorted(sums.key, (base + at[None, :]).ravel()).reshape(-1, 2)
+        edges = index.edges_of_groups(sums.key, self.n_groups, start, end)
         i, j = edges[:, 0], np.maximum(edges[:, 1], edges[:, 0])
         touched = j - i
         count = touched - np.searchsorted(sums.repeats, j) + np.searchsorted(sums.repeats, i)
@@ -206,10 +197,11 @@ class GroupIndex:
         """Return the slices that are open at an edge, and their rows."""
         index = self._index()
         at = index.crossing(edge)
-        more, until, row = self._crosses_parent
-        after = (until <= edge) & (self._ts[more] + self._dur[more] > edge)
-        slices = np.append(index.order[at].astype(np.int64), more[after])
-        rows = np.append(index.row_at(at), row[after])
+        more = self._crosses_parent
+        drawn_before = self._ts[more] + self._drawn_ns[more] <= edge
+        more = more[drawn_before & (self._ts[more] + self._dur[more] > edge)]
+        slices = np.append(index.order[at].astype(np.int64), more)
+        rows = np.append(index.row_at(at), self._row[more].astype(np.int64))
         kept = self._keeps(slices)
         return slices[kept], rows[kept]
 
@@ -234,14 +226,6 @@ class GroupIndex:
         self, slices: IntArray, rows: IntArray, row_below: IntArray, start: int, end: int
     ) -> IntArray:
         left = np.maximum(self._ts[slices], start)
-        right = np.minimum(self._until(slices), end)
+        right = np.minimum(self._ts[slices] + self._drawn_ns[slices], end)
         covered = self._index().covered(row_below[rows], left, right)
         return np.asarray(np.maximum(right - left - covered, 0))
-
-    def _until(self, slices: IntArray) -> IntArray:
-        """Return the ends of the self time of some slices."""
-        ends, (crosses_parent, until, _) = self._ts[slices] + self._dur[slices], self._crosses_parent
-        if len(crosses_parent):
-            at = np.minimum(np.searchsorted(crosses_parent, slices), len(crosses_parent) - 1)
-            ends = np.where(crosses_parent[at] == slices, until[at], ends)
-        return np.asarray(ends)

@@ -116,8 +116,7 @@ class LaunchedIndex:
         index = self._index()
         order = grouped_order(self._groups, self._n_groups)
         at = self._slices[order]
-        key = self._groups[order] * index.stride + (self._ts[at] - index.origin)
-        return key, running_sum(self._dur[at])
+        return index.key_of_groups(self._groups[order], self._ts[at]), running_sum(self._dur[at])
 
     def whole(self) -> IntArray:
         """Return the device ns of every group in the whole recording."""
@@ -126,10 +125,7 @@ class LaunchedIndex:
     def totals(self, start: int, end: int) -> IntArray:
         """Return the device ns of every group in ``[start, end)``; work is clipped at the edges."""
         index, (key, total) = self._index(), self._sums
-        stride = index.stride
-        at = np.clip(np.array([start, end], np.int64) - index.origin, 0, stride - 1)
-        base = np.arange(self._n_groups, dtype=np.int64)[:, None] * stride
-        edges = np.searchsorted(key, (base + at[None, :]).ravel()).reshape(-1, 2)
+        edges = index.edges_of_groups(key, self._n_groups, start, end)
         out: IntArray = total[edges[:, 1]] - total[edges[:, 0]]
         for edge, sign in ((start, 1), (end, -1)):
             slices = index.order[index.crossing(edge)].astype(np.int64)

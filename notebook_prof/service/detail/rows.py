@@ -63,13 +63,6 @@ class RowIndex:
     def __len__(self) -> int:
         return len(self.order)
 
-    @property
-    def nbytes(self) -> int:
-        """Memory that the index takes, in bytes."""
-        parts = [self.order, self.pointer, self._key, self._busy]
-        parts += self.__dict__.get("_outlasted", ())
-        return sum(part.nbytes for part in parts)
-
     def starts(self, at: IntArray) -> IntArray:
         """Return the start of the slices at some positions, ns."""
         return np.asarray(self._key[at] % self.stride + self.origin)
@@ -153,6 +146,16 @@ class RowIndex:
         stop = self.started_before(rows, np.array([instant], np.int64))[:, 0]
         last = np.maximum(stop - 1, 0)
         return last[(stop > self.pointer[rows]) & (self.ends(last) > instant)]
+
+    def key_of_groups(self, group: IntArray, ts: IntArray) -> IntArray:
+        """Return one number for each group and start, in their order."""
+        return np.asarray(group * self.stride + (ts - self.origin))
+
+    def edges_of_groups(self, key: IntArray, n_groups: int, start: int, end: int) -> IntArray:
+        """Return where each group's part of `key_of_groups` reaches two instants, (groups, 2)."""
+        at = np.clip(np.array([start, end], np.int64) - self.origin, 0, self.stride - 1)
+        base = np.arange(n_groups, dtype=np.int64)[:, None] * self.stride
+        return np.searchsorted(key, (base + at).ravel()).reshape(-1, 2)
 
     def row_at(self, at: IntArray) -> IntArray:
         """Return the rows of some positions."""

@@ -11,7 +11,7 @@ from bokeh.models import Range1d
 
 from ... import analysis
 from ...selection import Selection
-from ...service.detail import StepCurve
+from ...service.detail.curve import StepCurve
 from ...service.palette import CATEGORIES, IDLE, MEMORY, NAMES, PHASES
 from ...trace import Trace
 from ...units import format_bytes, format_count, format_ns

@@ -1,4 +1,4 @@
-"""The timeline as an image, and images as PNG."""
+"""A scene as pixels, drawn by Pillow, and images as PNG."""
 
 from __future__ import annotations
 
@@ -11,12 +11,8 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
-from ...service.detail import density
-from ...service.palette import NAMES, rgb
-from ...service.store import ViewStore
+from ...service.palette import rgb
 from .scene import Label, Polyline, Rect, Scene
-
-# A scene as pixels, drawn by Pillow.
 
 _FONT_PX: Final = 11
 _ANCHORS: Final = {"start": "lm", "middle": "mm", "end": "rm"}
@@ -69,38 +65,6 @@ def _text(draw: ImageDraw.ImageDraw, part: Label, scale: int) -> None:
 @cache
 def _font(scale: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
     return ImageFont.load_default(_FONT_PX * scale)
-
-
-_LANE: Final = 7
-MOST_ROWS: Final = 40
-_BACKGROUND: Final = (246, 247, 249)
-_RULE: Final = (205, 209, 214)
-
-
-def density_picture(store: ViewStore, width: int = 1000, lane: int = _LANE) -> npt.NDArray[np.uint8]:
-    """Return the timeline as an RGB image: one lane per row, at most 40, in the longest slice's colour."""
-    c = store.columns
-    rows = c.shown_rows[:MOST_ROWS]
-    image = np.full((max(len(rows), 1) * lane, width, 3), _BACKGROUND, np.uint8)
-    # a blank image of one lane
-    if not len(rows):
-        return image
-    span = (float(store.trace.span.start), float(max(store.trace.span.end, 1)))
-    drawn = store.drawn(rows)
-    d = density(drawn.rows, drawn.blocks, rows, span, width)
-    n = min(d.busy_ns.shape[1], width)
-    longest = drawn.rows.order[np.maximum(d.longest, 0)]
-    palette = np.array([rgb(colour) for colour in NAMES], np.float64)
-    colour = palette[store.name_colours[np.maximum(c.name[longest], 0)]]
-    share = np.where(d.count > 0, np.clip(d.busy_ns / d.width, 0.3, 1), 0)[:, :, None]
-    cells = (colour * share + np.array(_BACKGROUND) * (1 - share)).astype(np.uint8)
-    lanes = np.repeat(cells[:, np.minimum(np.arange(width) * n // width, n - 1)], lane, axis=0)
-    lanes[lane - 1 :: lane] = _BACKGROUND
-    image[:] = lanes
-    for first in np.searchsorted(rows, [track.first_row for track in c.tracks[1:]]).tolist():
-        if first < len(rows):
-            image[first * lane - 1] = _RULE
-    return image
 
 
 def png(image: npt.NDArray[np.uint8]) -> bytes:

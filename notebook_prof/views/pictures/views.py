@@ -27,23 +27,17 @@ from .account import STRIP, account_strip, has_strip
 from .scene import FADED, INK, MUTED, ON_COLOUR, RULE, STRIPE, Label, Polyline, Rect, Scene, fit
 
 _S, _MIN, _H, _DAY = 10**9, 60 * 10**9, 3600 * 10**9, 24 * 3600 * 10**9
-_SIXTIETHS: Final = (1, 2, 5, 10, 15, 20, 30)
-_HOURS: Final = (1, 2, 3, 6, 12)
+_STEPS_NS: Final = (
+    *(count * 10**power for power in range(-3, 9) for count in (1, 2, 5)),
+    *(count * unit for unit in (_S, _MIN) for count in (1, 2, 5, 10, 15, 20, 30)),
+    *(count * _H for count in (1, 2, 3, 6, 12)),
+    *(count * 10**power * _DAY for power in range(9) for count in (1, 2, 5)),
+)
 
 
 def tick_step_ns(least_ns: float) -> float:
     """Return the shortest round distance between ticks that is at least `least_ns`."""
-    for unit, parts in ((_S, _SIXTIETHS), (_MIN, _SIXTIETHS), (_H, _HOURS)):
-        for count in parts if least_ns > 0.5 * _S else ():
-            if count * unit >= least_ns:
-                return float(count * unit)
-    unit = _DAY if least_ns > 0.5 * _S else 1
-    scale = 1.0
-    while 5 * scale * unit < least_ns:
-        scale *= 10
-    while 0.5 * scale * unit >= least_ns:
-        scale /= 10
-    return float(unit * min(count * scale for count in (1, 2, 5) if count * scale * unit >= least_ns))
+    return float(next(step for step in _STEPS_NS if step >= least_ns))
 
 
 GUTTER: Final = 150
@@ -58,13 +52,13 @@ _TICKS: Final = 6
 _LEVELS: Final = 5
 
 
-def timeline(store: ViewStore, selection: Selection, width: int) -> Scene:
-    """Draw the account, and at most 120 tracks over time, one lane per depth; unselected slices are grey."""
+def timeline(store: ViewStore, selection: Selection, width: int, most_lanes: int = _MOST_LANES) -> Scene:
+    """Draw the account, and tracks over time, one lane per depth; unselected slices are grey."""
     c, (start, end) = store.columns, _window(store, selection)
     if not c.n_rows:
         return _nothing(width, "nothing was recorded")
     shown, places = c.shown_rows, c.places
-    rows = min(len(shown), _MOST_LANES)
+    rows = min(len(shown), most_lanes)
     top = STRIP if has_strip(store) else 0
     lanes = 30 + top
     scene = Scene(width, 34 + top + LANE * (rows + (rows < len(shown))))

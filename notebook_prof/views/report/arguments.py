@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from ...service.answers.arguments import OF_SLICE, pairs
 from ...trace import Trace
@@ -95,16 +96,11 @@ def _coded(trace: Trace) -> tuple[IntArray, IntArray, list[tuple[Any, ...]]]:
             facts_of_part += distinct
         parts.append(code)
         words.append(facts_of_part)
-    rows = np.flatnonzero(np.logical_or.reduce([code > 0 for code in parts]))
-    key = np.zeros(len(rows), np.int64)
-    for code, facts_of_part in zip(parts, words, strict=True):
-        key = key * len(facts_of_part) + code[rows]
-    distinct_keys, code = np.unique(key, return_inverse=True)
-    facts = []
-    for remainder in distinct_keys.tolist():
-        each = []
-        for facts_of_part in reversed(words):
-            remainder, i = divmod(remainder, len(facts_of_part))
-            each.append(facts_of_part[i])
-        facts.append(tuple(reversed(each)))
-    return rows, np.asarray(code, np.int64), facts
+    codes = pd.DataFrame(dict(enumerate(parts)))
+    codes = codes[codes.any(axis=1)]
+    facts = [
+        tuple(facts_of_part[i] for facts_of_part, i in zip(words, each, strict=True))
+        for each in codes.drop_duplicates().to_numpy().tolist()
+    ]
+    code = codes.groupby([*codes], sort=False).ngroup()  # in the order of the distinct ones
+    return codes.index.to_numpy(np.int64), code.to_numpy(np.int64), facts

@@ -12,7 +12,7 @@ import pandas as pd
 from ...service.answers import account, legend, meta, names, path, phases
 from ...service.answers.find import frame_texts
 from ...service.columns import coded
-from ...service.detail import StepCurve
+from ...service.detail.curve import StepCurve
 from ...service.packing import Answer
 from ...service.store import ViewStore
 from .arguments import arguments_in_file
@@ -121,8 +121,9 @@ def payload(store: ViewStore, part: FilePart | None, events: int) -> dict[str, A
 
 def _crossing(store: ViewStore, part: FilePart | None) -> dict[str, Any]:
     """Return slices that are drawn shorter than they are, and by how much."""
-    c, (slices, until, _) = store.columns, store.columns.crosses_parent
-    shorter = c.ts[slices] + c.dur[slices] - until
+    c = store.columns
+    slices = c.crosses_parent
+    shorter = (c.dur - c.drawn_ns)[slices]
     if part is not None:
         kept = part.keep[slices]
         slices, shorter = part.number[slices[kept]], shorter[kept]

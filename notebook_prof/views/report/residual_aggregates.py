@@ -14,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ...service.detail import GroupTotals, RowIndex, density
-from ...service.detail.density import MAX_CELLS, LongestBlocks
+from ...service.detail.density import MAX_CELLS, LongestBlocks, density
+from ...service.detail.groups import GroupTotals
+from ...service.detail.rows import RowIndex
 from ...service.store import ViewStore
 from ...trace.arrays import IntArray
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from html import escape
 from pathlib import Path
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from ... import analysis
 from ...analysis import Claim
@@ -19,46 +18,19 @@ from ...atomic_files import atomic_text
 from ...background import checkpoint
 from ...selection import Selection
 from ...service.answers import account, table
-from ...service.columns import labels_without_heading
 from ...service.palette import NAMES
 from ...service.store import ViewStore
 from ...trace import Trace
 from ...units import cut, format_bytes, format_count, format_items, format_ns, format_share
-from ..pictures.account import STRIP, account_colours, account_strip, has_strip
-from ..pictures.images import MOST_ROWS, data_uri, density_picture, pixels
-from ..pictures.scene import MUTED, Label, Scene, fit
-from ..pictures.views import EMPTY, GUTTER, MARGIN, memory_curve, phase_bars, time_axis
+from ..pictures.account import account_colours, has_strip
+from ..pictures.images import data_uri, pixels
+from ..pictures.scene import MUTED
+from ..pictures.views import EMPTY, memory_curve, phase_bars, timeline
 from ..tabs.lines import whole_of, without_lines
 
-_AXIS: Final = 26
-_HIGH: Final = 14
-_LOW: Final = 10
-_FEW: Final = 16
+MOST_ROWS: Final = 40
+"""Maximum number of rows in the picture of the timeline."""
 _WIDTH: Final = 1000
-
-
-def thumbnail(store: ViewStore, width: int = _WIDTH) -> npt.NDArray[np.uint8]:
-    """Draw the timeline with at most 40 rows as an RGB image, with names, times and account."""
-    places = store.columns.places
-    rows = min(int(places.max(initial=-1)) + 1, MOST_ROWS)
-    lane = _HIGH if rows <= _FEW else _LOW
-    lanes = density_picture(store, width - GUTTER - MARGIN, lane)
-    top = _AXIS + (STRIP if has_strip(store) else 0)
-    scene = Scene(width, top + len(lanes))
-    start, end = float(store.trace.span.start), float(max(store.trace.span.end, store.trace.span.start + 1))
-    if top > _AXIS:
-        account_strip(store, scene, GUTTER, width - MARGIN, start, end)
-    time_axis(scene, start, end, top - 2)
-    tracks = store.columns.tracks
-    for track, label in zip(tracks, labels_without_heading(tracks), strict=True):
-        if (place := int(places[track.first_row])) < rows:
-            middle = top + (place + 0.5) * lane
-            scene.parts.append(Label(6, middle, fit(label, GUTTER - 12)))
-    image = pixels(scene, 1)
-    image[top:, GUTTER : width - MARGIN] = lanes
-    return image
-
-
 _ROWS: Final = 12
 _LINES: Final = 5
 AGAIN: Final = (
@@ -68,6 +40,7 @@ AGAIN: Final = (
 )
 """The note that a reader sees while the live views, which hide the static form, are absent."""
 _FRAMES: Final = 8
+_HEAP: Final = ("line", "allocated_by", "bytes", "share")
 _STACK: Final = ("depth", "name", "total_ns", "share")
 _BAR: Final = 20
 _PARTS: Final = 8
@@ -115,21 +88,33 @@ def without_kernel(uid: str) -> str:
     return f"<style>{below}:not(:has(*)) {{ display: none; }}</style>"
 
 
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], left: Sequence[int] = (0,)) -> str:
+    """Return a table of cells in HTML, with some columns aligned to the left."""
+    styles = [f"{_CELL};text-align:left" if k in left else _CELL for k in range(len(heads))]
+    lines = ["".join(f'<th style="{style}">{head}</th>' for style, head in zip(styles, heads, strict=True))]
+    for row in rows:
+        cells = zip(styles, row, strict=True)
+        lines.append("".join(f'<td style="{style}">{cell}</td>' for style, cell in cells))
+    return "<table>" + "".join(f"<tr>{line}</tr>" for line in lines) + "</table>"
+
+
+def _more(left_out: int, noun: str, where: str = "") -> str:
+    return f"<p>and {format_items(left_out, f'more {noun}')}{where}</p>" if left_out > 0 else ""
+
+
 def _heap(trace: Trace, most: int = 15) -> str:
     """Return the heap of a recording without a timeline; empty if there is none."""
-    rows = analysis.memory_heap(trace).head(most).fillna({"line": "", "allocated_by": ""})
-    if not len(rows):
+    table = analysis.memory_heap(trace).head(most).fillna({"line": "", "allocated_by": ""})
+    if not len(table):
         return ""
-    cells = "".join(
-        f"<tr><td>{escape(str(row['line']))}</td><td>{escape(str(row['allocated_by']))}</td>"
-        f'<td style="text-align:right">{format_bytes(row["bytes"])}</td>'
-        f'<td style="text-align:right">{format_share(row["share"])}</td></tr>'
-        for row in rows.to_dict("records")
-    )
+    rows = [
+        (escape(str(line)), escape(str(maker)), format_bytes(size), format_share(share))
+        for line, maker, size, share in zip(*(table[name] for name in _HEAP), strict=True)
+    ]
     return (
         '<p style="font-size:16px"><b>There is no timeline, only blocks of the heap: the largest by line.'
-        "</b></p><table><tr><th>line</th><th>allocated by</th><th>bytes</th><th>share</th></tr>"
-        f"{cells}</table><p><code>p.memory.heap()</code> has all of them.</p>"
+        f"</b></p>{_table(('line', 'allocated by', 'bytes', 'share'), rows, left=(0, 1))}"
+        "<p><code>p.memory.heap()</code> has all of them.</p>"
     )
 
 
@@ -175,7 +160,7 @@ def _picture(store: ViewStore) -> str:
         text += f", memory peak {format_bytes(float(peak))}"
     shown = sum(store.columns.places[track.first_row] < MOST_ROWS for track in tracks)
     more = f"; drawn are the first {shown}" if shown < len(tracks) else ""
-    image = data_uri(thumbnail(store))
+    image = data_uri(pixels(timeline(store, Selection(), _WIDTH, MOST_ROWS), 1))
     return (
         f'<p><img alt="timeline: {escape(text, quote=True)}" src="{image}" '
         'style="width:100%;max-width:1000px;border:1px solid #ccc"><br>'
@@ -221,21 +206,14 @@ def _lines(store: ViewStore) -> str:
     table = analysis.lines(store.trace)
     if not len(table):
         return ""
-    left = f"{_CELL};text-align:left"
-    rows = [f'<th style="{left}">line</th>' + f'<th style="{_CELL}">total</th><th style="{_CELL}">self</th>'
-            + f'<th style="{left}">of {whole_of(store.trace, {})}</th>']  # fmt: skip
+    rows = []
     for row in table.head(_LINES).to_dict("records"):
         location = f"{row['file'].replace(chr(92), '/').rpartition('/')[2]}:{row['line']}"
         source = f"<code>{escape(location)}&nbsp; {escape(cut(row['text'].strip(), _NAME))}</code>"
-        bar = f'<span style="color:{NAMES[0]}">{_bar(row["share"])}</span>'
-        share = f"{bar} {escape(format_share(row['share']))}"
-        times = "".join(
-            f'<td style="{_CELL}">{escape(format_ns(row[name]))}</td>' for name in ("total_ns", "self_ns")
-        )
-        rows.append(f'<td style="{left}">{source}</td>{times}<td style="{left}">{share}</td>')
-    more = len(table) - _LINES
-    note = f"<p>and {format_items(more, 'more line')}</p>" if more > 0 else ""
-    return "<table>" + "".join(f"<tr>{row}</tr>" for row in rows) + f"</table>{note}"
+        times = (escape(format_ns(row[name])) for name in ("total_ns", "self_ns"))
+        rows.append((source, *times, _bar(row["share"])))
+    heads = ("line", "total", "self", f"of {whole_of(store.trace, {})}")
+    return _table(heads, rows, left=(0, 3)) + _more(len(table) - _LINES, "line")
 
 
 def _stack(store: ViewStore) -> str:
@@ -243,50 +221,37 @@ def _stack(store: ViewStore) -> str:
     table = analysis.heaviest_stack(store.trace, fold_libraries=True, track=working_threads(store.trace))
     if len(table) < 2:
         return ""
-    left = f"{_CELL};text-align:left"
-    shown = table.head(_FRAMES)
     rows = [
-        f'<th style="{left}">heaviest stack</th><th style="{_CELL}">total</th>'
-        f'<th style="{left}">of thread time</th>'
-    ]
-    for depth, name, total, share in zip(*(shown[key] for key in _STACK), strict=True):
-        label = f"<code>{'&nbsp;' * 2 * depth}{escape(cut(str(name), _NAME))}</code>"
-        bar = f'<span style="color:{NAMES[0]}">{_bar(share)}</span> {escape(format_share(share))}'
-        rows.append(
-            f'<td style="{left}">{label}</td><td style="{_CELL}">{escape(format_ns(total))}</td>'
-            f'<td style="{left}">{bar}</td>'
+        (
+            f"<code>{'&nbsp;' * 2 * depth}{escape(cut(str(name), _NAME))}</code>",
+            escape(format_ns(total)),
+            _bar(share),
         )
-    more = len(table) - len(shown)
-    note = f"<p>and {format_items(more, 'more call')} below</p>" if more > 0 else ""
-    return "<table>" + "".join(f"<tr>{row}</tr>" for row in rows) + f"</table>{note}"
+        for depth, name, total, share in zip(*(table[key].head(_FRAMES) for key in _STACK), strict=True)
+    ]
+    heads = ("heaviest stack", "total", "of thread time")
+    return _table(heads, rows, left=(0, 2)) + _more(len(table) - _FRAMES, "call", " below")
 
 
 def _bar(share: float) -> str:
     whole, eighths = divmod(round(8 * _BAR * share), 8)
-    return "█" * whole + " ▏▎▍▌▋▊▉"[eighths].strip()
+    bar = "█" * whole + " ▏▎▍▌▋▊▉"[eighths].strip()
+    return f'<span style="color:{NAMES[0]}">{bar}</span> {escape(format_share(share))}'
 
 
 def _operators(store: ViewStore, selection: Selection) -> str:
     answer = table(store, selection.to_state(), {"by": "name", "top": _ROWS})
-    data = answer.arrays()
-    count, total, own = data["count"], data["total_ns"], data["self_ns"]
-    device, share, codes = data["device_ns"], data["share"], data["name"]
-    with_device = bool(device.any())
-    heads = ["name", "count", "total", "self", *(["device"] if with_device else []), "self share"]
-    lines = [
-        "".join(
-            f'<th style="{_CELL}{";text-align:left" if head == "name" else ""}">{head}</th>' for head in heads
-        )
-    ]
-    for k in range(len(answer.content["label"])):
-        colour = NAMES[int(store.name_colours[codes[k]])]
-        swatch = f'<span style="color:{colour}">&#9632;</span> '
-        name = cut(store.short_names[codes[k]], _NAME)
-        cells = [format_count(int(count[k])), format_ns(total[k]), format_ns(own[k])]
-        cells += [format_ns(device[k]) if device[k] else ""] if with_device else []
-        cells.append(format_share(share[k]))
-        row = f'<td style="{_CELL};text-align:left">{swatch}{escape(name)}</td>'
-        lines.append(row + "".join(f'<td style="{_CELL}">{escape(cell)}</td>' for cell in cells))
-    more = answer.content["rows"] - len(answer.content["label"])
-    note = f"<p>and {format_count(more)} more names</p>" if more > 0 else ""
-    return "<table>" + "".join(f"<tr>{line}</tr>" for line in lines) + f"</table>{note}"
+    data, size = answer.arrays(), len(answer.content["label"])
+    times = {"total": "total_ns", "self": "self_ns"}
+    if data["device_ns"].any():
+        times["device"] = "device_ns"
+    rows = []
+    for k in range(size):
+        code = int(data["name"][k])
+        swatch = f'<span style="color:{NAMES[int(store.name_colours[code])]}">&#9632;</span> '
+        spent = [format_ns(data[column][k]) if data[column][k] else "" for column in times.values()]
+        cells = (format_count(int(data["count"][k])), *spent, format_share(data["share"][k]))
+        rows.append((swatch + escape(cut(store.short_names[code], _NAME)), *map(escape, cells)))
+    return _table(("name", "count", *times, "self share"), rows) + _more(
+        answer.content["rows"] - size, "name"
+    )

@@ -31,7 +31,7 @@ def kernels(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
     parts: list[Part] = [
         *pictures(figures.kernels_figure(trace, selection_of({**state, "name": None}))),
         Table(
-            _readable(table), _units(table), {"share": "of all kernels"}, select=_names(table),
+            _readable(table), _UNITS, {"share": "of all kernels"}, select=_names(table),
             title="Kernels, copies and fills", call="p.kernels()", of=analysis.kernels,
         ),
     ]  # fmt: skip
@@ -41,7 +41,7 @@ def kernels(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
         shown = [*_LAUNCHED, *(name for name in ("occupancy", "blocks_per_sm") if name in launched)]
         parts.append(
             Table(
-                launched[shown], _units(launched), select=_names(launched), title="By launch attributes",
+                launched[shown], _UNITS, select=_names(launched), title="By launch attributes",
                 call=f"p.kernels(by={['name', *LAUNCH]})", of=analysis.kernels,
             )
         )  # fmt: skip
@@ -52,10 +52,6 @@ def _readable(table: pd.DataFrame) -> pd.DataFrame:
     if "tensor_cores" not in table:
         return table
     return table.assign(tensor_cores=["yes" if used else "no" for used in table["tensor_cores"]])
-
-
-def _units(table: pd.DataFrame) -> dict[str, str]:
-    return {name: unit for name, unit in _UNITS.items() if name in table}
 
 
 def _names(table: pd.DataFrame) -> list[dict[str, str]]:

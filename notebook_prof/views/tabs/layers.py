@@ -23,7 +23,6 @@ def layers(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
     empty = [name for name in table if table[name].isna().all() or _is_zero(table[name])]
     shown = table[table["module"].notna()].drop(columns=["parent", *empty], errors="ignore")
     units = {"depth": "count", "parameters": "count", "share": "share"}
-    units = {name: unit for name, unit in units.items() if name in shown}
     heads = {"share": "of all phases"}
     part = Table(shown, units, heads, title="Modules", call="p.layers()", of=analysis.layers)
     drawn = pictures(figures.layers_figure(trace, selection_of(state)))

@@ -73,21 +73,8 @@ def _fused_kernels(kernels: pd.DataFrame) -> Table:
 
 
 _OF_COMPILATIONS: Final = [
-    "id",
-    "function",
-    "place",
-    "step",
-    "backward",
-    "dur",
-    "dynamo_ns",
-    "aot_ns",
-    "inductor_ns",
-    "codegen_ns",
-    "operators",
-    "guards",
-    "cached",
-    "guard",
-    "guard_place",
+    *("id", "function", "place", "step", "backward", "dur", "dynamo_ns", "aot_ns", "inductor_ns"),
+    *("codegen_ns", "operators", "guards", "cached", "guard", "guard_place"),
 ]
 
 _DEVICE_UNITS = {

@@ -43,7 +43,7 @@ def roofline(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
         on_device=["yes" if on else "no" for on in table["on_device"]]
     )
     part = Table(
-        shown, {k: v for k, v in _UNITS.items() if k in shown}, title="Operators",
+        shown, _UNITS, title="Operators",
         select=[{"name": str(name)} for name in table["name"]],
         call="p.device.roofline()", of=analysis.roofline,
     )  # fmt: skip
