@@ -22,6 +22,7 @@ from notebook_prof.service.answers import table
 from notebook_prof.service.store import ViewStore
 from notebook_prof.testing import draw as drawn_lanes
 from notebook_prof.trace import Trace, TraceBuilder
+from notebook_prof.views.page_queries import PageQueries
 
 from ..browser.drawn import drawn_trace
 from ..browser.drawn_cell import drawn_cell
