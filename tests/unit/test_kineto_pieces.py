@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from notebook_prof.readers import read_trace
+from notebook_prof.readers.codec.numbers import exact_ns
 from notebook_prof.readers.kineto import KinetoColumns, event_decoder
 from notebook_prof.readers.kineto.reader import parse
 from notebook_prof.trace import TABLES, ImportReport
@@ -96,3 +97,9 @@ def test_gzip_is_undone_on_the_way(tmp_path: Path, data: Path) -> None:
         assert [issue.code for issue in trace.report] == issues
         for table in TABLES:
             assert differences(getattr(trace, table.name), getattr(plain, table.name)).empty
+
+
+def test_numbers_that_lost_something_are_refused() -> None:
+    for values in ([1712195495521130.0, 0.5], [0.5, None], [2**70], [0.5, 1e300]):
+        assert exact_ns(values) is None
+    assert exact_ns([1623212388426902, 0]).tolist() == [1623212388426902000, 0]  # type: ignore[union-attr]

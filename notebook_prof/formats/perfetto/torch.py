@@ -21,7 +21,7 @@ from ...readers.kineto.columns import (
     concrete_matters,
     is_known,
 )
-from ...readers.kineto.event_types import EXTRA, Arguments
+from ...readers.kineto.event_types import EXTRA, AllArguments
 from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
 from ...trace.strings import Coded, joined
@@ -34,7 +34,7 @@ _CALLS: Final = ("cuda", "cu", "hip")
 _OF_USERS: Final = ("ProfilerStep#", "##", "[param|", "Optimizer.", "enumerate(DataLoader)#")
 _MEMORY: Final = "[memory]"
 _EXTRA_WORDS: Final = frozenset(
-    field.encode_name for field in msgspec.structs.fields(Arguments) if field.name in EXTRA
+    field.encode_name for field in msgspec.structs.fields(AllArguments) if field.name in EXTRA
 )
 
 

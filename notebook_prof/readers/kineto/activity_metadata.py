@@ -17,7 +17,7 @@ from ...trace.strings import Coded
 from ..codec.columns import ValueInterner
 from ..codec.tolerant_json import UNDECODABLE
 from .columns import UNNAMED, KinetoColumns
-from .event_types import EXTRA, NO_ARGUMENTS, Arguments, extra_of
+from .event_types import EXTRA, NO_ARGUMENTS, AllArguments, extra_of
 
 LAUNCH_NUMBERS: Final = {
     "runtime": {
@@ -54,8 +54,8 @@ LAUNCH_NUMBERS: Final = {
 _KERNEL_TYPES: Final = ("kernel", "concurrent_kernel")
 _ON_LAUNCH: Final = ("grid", "block", "shared_memory")
 _CHUNK: Final = 4096
-_decoder: Final = msgspec.json.Decoder(Arguments)
-_list_decoder: Final = msgspec.json.Decoder(list[Arguments])
+_decoder: Final = msgspec.json.Decoder(AllArguments)
+_list_decoder: Final = msgspec.json.Decoder(list[AllArguments])
 _LAUNCH: Final = {
     "grid": "text",  # such as ``[40, 1, 1]``, and so is `block`
     "block": "text",
@@ -123,7 +123,7 @@ def activity_metadata(texts: Sequence[str]) -> tuple[Coded, int]:
     for start in range(0, len(texts), _CHUNK):
         part = ["{" + text + "}" for text in texts[start : start + _CHUNK]]
         try:
-            arguments: list[Arguments] = _list_decoder.decode("[" + ",".join(part) + "]")
+            arguments: list[AllArguments] = _list_decoder.decode("[" + ",".join(part) + "]")
         except UNDECODABLE:
             arguments = list(_one_by_one(part))
             unreadable += sum(one is NO_ARGUMENTS for one in arguments)
@@ -133,7 +133,7 @@ def activity_metadata(texts: Sequence[str]) -> tuple[Coded, int]:
     return Coded(lookup[codes].astype(np.int64), list(values)[1:]), unreadable
 
 
-def _one_by_one(texts: list[str]) -> Iterator[Arguments]:
+def _one_by_one(texts: list[str]) -> Iterator[AllArguments]:
     for text in texts:
         try:
             yield _decoder.decode(text)

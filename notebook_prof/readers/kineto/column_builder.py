@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Raw
 
-from ...trace.arrays import IntArray, numbered
+from ...trace.arrays import BoolArray, IntArray, numbered
 from ...trace.nesting import pair
 from ...trace.report import ImportReport
 from ..codec.columns import ValueInterner
-from ..codec.numbers import identifiers, integers, number_of, to_ns
+from ..codec.numbers import exact_ns, identifiers, integers, number_of, to_ns
 from ..events import report_unpaired
 from .arguments import ACTIVITY_TYPE, ProfilerRanges
 from .columns import (
@@ -27,7 +27,7 @@ from .columns import (
     flags_of_name,
     flags_of_type,
 )
-from .event_types import EXTRA, Begin, Complete, extra_of
+from .event_types import EXTRA, Begin, Variant, complete_type, extra_of
 from .instant_events import InstantEvents
 
 _NO_EXTRA: Final = (None,) * len(EXTRA)
@@ -76,20 +76,24 @@ class ColumnBuilder:
         self.range_count = 0  # ranges among the events of the last chunk
         self._chunks: list[Columns] = []
 
-    def add_events(self, events: list[Any]) -> None:
-        """Add the events of a chunk."""
-        spans = [event for event in events if type(event) is Complete]
+    def add_events(self, events: list[Any], variant: Variant) -> Variant:
+        """Add the events of a chunk and return the variant they need; add none if it is not `variant`."""
+        complete = complete_type(variant)
+        spans = [event for event in events if type(event) is complete]
         count = len(spans)
-        if count < len(events):
-            self.instants.add([event for event in events if type(event) is not Complete])
+        others = [event for event in events if type(event) is not complete] if count < len(events) else []
         name = self.names.column([span.name for span in spans])
         kind = self.types.column([span.cat for span in spans])
         flags = self.types.flags(kind) | self.names.flags(name)
         range_code = self.types.get(ACTIVITY_TYPE, -1)
         self.range_count = int(np.count_nonzero(kind == range_code)) if range_code >= 0 else 0
-        ts, ts_ok = to_ns([span.ts for span in spans])
-        dur, dur_ok = to_ns([span.dur for span in spans])
-        good = ts_ok & dur_ok & (flags & NAMELESS == 0)
+        if not variant.all_arguments and (flags & EXTRAS).any():
+            return variant._replace(all_arguments=True)
+        times = _times(spans, variant.text_times)
+        if times is None or (others and not self.instants.add(others)):
+            return variant._replace(text_times=True)
+        ts, dur, ok = times
+        good = ok & (flags & NAMELESS == 0)
         self._report.broken_rows(count - int(good.sum()), "no name, start or duration")
         keep = np.flatnonzero(good & (flags & BOOKKEEPING == 0))
         if len(keep) < count:
@@ -100,6 +104,7 @@ class ColumnBuilder:
             chunk["pid"] = identifiers([span.pid for span in spans])
             chunk["tid"] = identifiers([span.tid for span in spans])
             self._chunks.append(chunk | self._arguments([span.args for span in spans], flags))
+        return variant
 
     def add_spans(self, spans: Sequence[Span], ts: IntArray, dur: IntArray) -> None:
         """Add further events, with times in ns."""
@@ -157,6 +162,18 @@ class ColumnBuilder:
                 if any(values):
                     put(name, rows, interner.column(values))
         return chunk
+
+
+def _times(spans: list[Any], text_times: bool) -> tuple[IntArray, IntArray, BoolArray] | None:
+    """Return starts, durations and a mask of valid ones; None if times are needed as text."""
+    if text_times:
+        ts, ts_ok = to_ns([span.ts for span in spans])
+        dur, dur_ok = to_ns([span.dur for span in spans])
+        return ts, dur, ts_ok & dur_ok
+    exact_ts, exact_dur = exact_ns([span.ts for span in spans]), exact_ns([span.dur for span in spans])
+    if exact_ts is None or exact_dur is None:
+        return None
+    return exact_ts, exact_dur, np.ones(len(spans), bool)
 
 
 def _copies(texts: list[Raw]) -> list[bytes]:

@@ -12,7 +12,15 @@ import msgspec
 from ...trace.report import ImportReport
 from ..codec.tolerant_json import UNDECODABLE, add_broken_row, mend, row_texts
 from .column_builder import ColumnBuilder
-from .event_types import Arguments, Complete, event_decoder, list_decoder, loose_decoder
+from .event_types import (
+    MOST,
+    AllArguments,
+    Variant,
+    complete_type,
+    event_decoder,
+    list_decoder,
+    loose_decoder,
+)
 
 CHUNK_BYTES: Final = 256 * 1024
 """Characters decoded at once. The rows of so much text stay in the processor's cache."""
@@ -75,6 +83,7 @@ class Decoded(NamedTuple):
     """Decoded events, and the text that follows them."""
 
     events: list[Any]  # of type `Event`
+    variant: Variant
     text: bytes  # the list that was decoded; empty if events were decoded one by one
     tail: bytes | None  # the text after the list; None if the list continues
 
@@ -82,29 +91,38 @@ class Decoded(NamedTuple):
 def read_events(text: EventText, is_array: bool, columns: ColumnBuilder, report: ImportReport) -> bytes:
     """Add all events of a file to `columns`, and return the text after their list."""
     # `is_array`: whether the file is a bare list, which may lack its end
-    chunk_bytes = CHUNK_BYTES
+    chunk_bytes, variant = CHUNK_BYTES, Variant(text_times=False, all_arguments=False)
     while True:
         chunk, last = text.peek(chunk_bytes)
-        decoded = decode(chunk, last, is_array, report)
+        decoded = decode(chunk, last, is_array, variant, report)
         if decoded is None:
             chunk_bytes *= 2
             continue
-        columns.add_events(decoded.events)
+        while (needed := columns.add_events(decoded.events, decoded.variant)) != decoded.variant:
+            try:
+                events = list_decoder(needed).decode(decoded.text)
+                decoded = decoded._replace(events=events, variant=needed)
+            except UNDECODABLE:
+                again = _decode_one_by_one(decoded.text, False, True, report)
+                decoded = again._replace(tail=decoded.tail)
         if columns.range_count:
             columns.ranges.add(decoded.text, columns.range_count, report)
         if decoded.tail is not None:
             return decoded.tail + text.remaining()
+        variant = decoded.variant
         text.skip()
         chunk_bytes = CHUNK_BYTES
 
 
-def decode(chunk: bytes, last: bool, is_array: bool, report: ImportReport) -> Decoded | None:
+def decode(
+    chunk: bytes, last: bool, is_array: bool, variant: Variant, report: ImportReport
+) -> Decoded | None:
     """Decode the next events, or return None if the text seems to end inside an event, so more is needed."""
     # `chunk` is a list of events or, if it is the last, everything that is left of the file.
     if last:
         chunk = chunk.rstrip(b"\x00 \t\r\n")
     try:
-        return _decode_list(chunk, last)
+        return _decode_list(chunk, variant, last)
     except msgspec.ValidationError:
         return _decode_one_by_one(chunk, last, is_array, report)
     except UNDECODABLE as error:
@@ -112,7 +130,7 @@ def decode(chunk: bytes, last: bool, is_array: bool, report: ImportReport) -> De
     trial = ImportReport()
     mended = mend(chunk, reason, trial)
     try:
-        decoded = _decode_list(mended, last)
+        decoded = _decode_list(mended, variant, last)
     except UNDECODABLE as error:
         is_json = isinstance(error, msgspec.ValidationError)
         if not last and not is_json and "truncated" in str(error) and len(chunk) < _LONGEST_EVENT:
@@ -122,9 +140,10 @@ def decode(chunk: bytes, last: bool, is_array: bool, report: ImportReport) -> De
     return decoded
 
 
-def _decode_list(chunk: bytes, last: bool) -> Decoded:
+def _decode_list(chunk: bytes, variant: Variant, last: bool) -> Decoded:
+    decode_list = list_decoder(variant).decode
     try:
-        return Decoded(list_decoder.decode(chunk), chunk, b"" if last else None)
+        return Decoded(decode_list(chunk), variant, chunk, b"" if last else None)
     except msgspec.ValidationError:
         raise
     except msgspec.DecodeError as error:
@@ -135,7 +154,7 @@ def _decode_list(chunk: bytes, last: bool) -> Decoded:
         end = int(trailing[1]) - 1
         while end > 0 and chunk[end - 1 : end] != b"]":
             end -= 1
-        return Decoded(list_decoder.decode(chunk[:end]), chunk[:end], chunk[end:])
+        return Decoded(decode_list(chunk[:end]), variant, chunk[:end], chunk[end:])
 
 
 def _decode_one_by_one(chunk: bytes, last: bool, is_array: bool, report: ImportReport) -> Decoded:
@@ -150,12 +169,12 @@ def _decode_one_by_one(chunk: bytes, last: bool, is_array: bool, report: ImportR
         )
     events = [event for each in event_texts if (event := _decode_event(each, report)) is not None]
     tail = text[end + 1 :].encode() if complete else b""
-    return Decoded(events, b"", tail if last or tail.strip() else None)
+    return Decoded(events, MOST, b"", tail if last or tail.strip() else None)
 
 
 def _decode_event(text: bytes, report: ImportReport) -> Any:
     with suppress(*UNDECODABLE):
-        return event_decoder.decode(text)
+        return event_decoder().decode(text)
     try:
         event = loose_decoder.decode(text)
     except UNDECODABLE as error:
@@ -169,10 +188,10 @@ def _decode_event(text: bytes, report: ImportReport) -> Any:
         add_broken_row(report, TypeError("the name is not text"), text)
         return None
     # fields have unexpected types
-    arguments = Arguments()
+    arguments = AllArguments()
     with suppress(*UNDECODABLE):
-        arguments = msgspec.json.decode(event.args, type=Arguments, strict=False)
-    return Complete(
+        arguments = msgspec.json.decode(event.args, type=AllArguments, strict=False)
+    return complete_type(MOST)(
         cat=event.cat if isinstance(event.cat, str) else "",
         name=str(event.name),
         pid=event.pid if isinstance(event.pid, int | str) else None,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from functools import reduce
+from functools import cache, reduce
 from operator import attrgetter, or_
-from typing import Any, Final, Union
+from typing import Any, Final, NamedTuple, Union
 
 import msgspec
 from msgspec import Raw, Struct, field
@@ -16,7 +16,7 @@ Vector = Union[tuple[int | float, ...], str, int, None]  # noqa: UP007
 
 
 class Arguments(Struct, gc=False, frozen=True):
-    """Arguments of events with a duration."""
+    """Arguments that link events, and the inputs of operators."""
 
     sequence: int = field(name="Sequence number", default=-1)
     fwd_thread: int = field(name="Fwd thread id", default=0)
@@ -31,7 +31,11 @@ class Arguments(Struct, gc=False, frozen=True):
     old_dims: Raw = field(name="Input dims", default=NOTHING)
     call_stack: str = field(name="Call stack", default="")
     hierarchy: str = field(name="Module Hierarchy", default="")
-    # launch settings of kernels, bytes of copies, the exchange of collectives
+
+
+class AllArguments(Arguments, gc=False, frozen=True):
+    """Also launch settings of kernels, bytes of copies, and the exchange of collectives."""
+
     grid: Vector = None
     block: Vector = None
     registers: Scalar = field(name="registers per thread", default=None)
@@ -70,12 +74,12 @@ class Arguments(Struct, gc=False, frozen=True):
     cbid: Scalar = None
 
 
-EXTRA: Final = Arguments.__struct_fields__[Arguments.__struct_fields__.index("grid") :]
+EXTRA: Final = AllArguments.__struct_fields__[len(Arguments.__struct_fields__) :]
 """Fields that become the column `extra` of `KinetoColumns`."""
 extra_of: Final = attrgetter(*EXTRA)
 """Returns the fields `EXTRA` of an event's arguments as a tuple."""
 
-NO_ARGUMENTS: Final = Arguments()
+NO_ARGUMENTS: Final = AllArguments()
 
 
 class MemoryArguments(Struct, gc=False, frozen=True):
@@ -104,18 +108,6 @@ class Event(Struct, gc=False, tag_field="ph"):
     """Any element of ``traceEvents``."""
 
 
-class Complete(Event, gc=False, tag="X"):
-    """A slice. Times stay text, since some are not exact as numbers."""
-
-    cat: str | None = ""
-    name: str | None = None
-    pid: int | str | None = None
-    tid: int | str | None = None
-    ts: Raw = NOTHING
-    dur: Raw = NOTHING
-    args: Arguments = NO_ARGUMENTS
-
-
 class Begin(Event, gc=False, tag="B"):
     """Begin of a slice."""
 
@@ -141,6 +133,16 @@ class Instant(Event, gc=False, tag="i"):
     pid: int | str | None = None
     tid: int | str | None = None
     ts: Raw = NOTHING
+    args: MemoryArguments = NO_MEMORY
+
+
+class QuickInstant(Event, gc=False, tag="i"):
+    """An `Instant` whose time is exact as a number."""
+
+    name: str | None = None
+    pid: int | str | None = None
+    tid: int | str | None = None
+    ts: int | float | None = None
     args: MemoryArguments = NO_MEMORY
 
 
@@ -176,9 +178,50 @@ class LooseEvent(Struct, gc=False):
 
 
 # arrows are not read, but computed from the events' numbers
-_ARROWS: Final = (msgspec.defstruct(f"Arrow_{tag}", [], bases=(Event,), tag=tag, gc=False) for tag in "stf")
-_EVENT: Any = reduce(or_, (Begin, End, Instant, Counter, Metadata, *_ARROWS), Complete)
+_FLOWS: Final = (msgspec.defstruct(f"Flow_{tag}", [], bases=(Event,), tag=tag, gc=False) for tag in "stf")
+OTHERS: Final = (Begin, End, Counter, Metadata, *_FLOWS)
 
-list_decoder: Final = msgspec.json.Decoder(list[_EVENT])
-event_decoder: Final = msgspec.json.Decoder(_EVENT)
+
+class Variant(NamedTuple):
+    """How events are decoded."""
+
+    text_times: bool  # keep times as text, because some are not exact as numbers
+    all_arguments: bool  # decode `AllArguments`, which has many fields and takes longer
+
+
+MOST: Final = Variant(text_times=True, all_arguments=True)
+
+
+@cache
+def complete_type(variant: Variant) -> type[Any]:
+    """Return the type of events with a duration (``X``)."""
+    time = Raw if variant.text_times else int | float
+    fields: list[tuple[str, Any, Any]] = [
+        ("cat", str | None, ""),
+        ("name", str | None, None),
+        ("pid", int | str | None, None),
+        ("tid", int | str | None, None),
+        ("ts", time, NOTHING),
+        ("dur", time, NOTHING),
+        ("args", AllArguments if variant.all_arguments else Arguments, NO_ARGUMENTS),
+    ]
+    return msgspec.defstruct("Complete", fields, bases=(Event,), tag="X", gc=False)
+
+
+def _event(variant: Variant) -> Any:
+    return reduce(or_, OTHERS, complete_type(variant) | (Instant if variant.text_times else QuickInstant))
+
+
+@cache
+def list_decoder(variant: Variant) -> msgspec.json.Decoder[list[Any]]:
+    """Return the decoder of a list of events."""
+    return msgspec.json.Decoder(list[_event(variant)])  # type: ignore[misc]
+
+
+@cache
+def event_decoder() -> msgspec.json.Decoder[Any]:
+    """Return the decoder of a single event."""
+    return msgspec.json.Decoder(_event(MOST))
+
+
 loose_decoder: Final = msgspec.json.Decoder(LooseEvent)
