@@ -74,7 +74,8 @@ def test_a_recording_without_a_timeline_shows_its_heap(data: Path, tmp_path: Pat
     profile.export.html(tmp_path / "report.html")
     for page in (profile._repr_mimebundle_()["text/html"], (tmp_path / "report.html").read_text()):
         assert "There is no timeline, only blocks of the heap" in page
-        assert "<td>workload.py:18</td><td>&lt;listcomp&gt; (workload.py)</td>" in page
+        assert "workload.py:18</td>" in page
+        assert "&lt;listcomp&gt; (workload.py)</td>" in page
         assert "Did the code run" not in page
 
 
