@@ -9,12 +9,15 @@ import zipfile
 import zlib
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Protocol
 
 from ...errors import ExtraNotInstalledError, FormatError
 from ...optional import require
 from ...trace.report import ImportReport
 from ...units import format_bytes
+
+if TYPE_CHECKING:
+    from zlib import _Decompress
 
 MAX_BYTES: Final = 8 << 30
 """Size that a decompressed file may reach by default, 8 GiB."""
@@ -28,17 +31,19 @@ SMALL_BYTES: Final = 256 << 20
 PIECE_BYTES: Final = 1 << 20
 """Approximate size of a piece. The first piece is shorter only if the file is."""
 
-_STREAMS: Final = {"gzip": b"\x1f\x8b", "zstd": b"\x28\xb5\x2f\xfd", "xz": b"\xfd7zXZ\x00"}
+_GZIP, _ZSTD, _XZ = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\x00"
 _ZIP: Final = (b"PK\x03\x04", b"PK\x05\x06")
-_PACKED: Final = (*_STREAMS.values(), *_ZIP)
+_PACKED: Final = (_GZIP, _ZSTD, _XZ, *_ZIP)
 _LONGEST_MAGIC: Final = 6
 _MAX_LAYERS: Final = 4
 
 _HEAD: Final = 64 * 1024
+_READ_BYTES: Final = 128 * 1024
+_FIRST_READ: Final = 4096
 # A zstd block of 4 bytes can expand to 128 KiB, so a step yields at most 8 MiB. Damage costs a whole step.
 _STEP: Final = 256
 _GZIP_WINDOW: Final = 31
-_PADDING: Final = b"\0" * 4
+_XZ_PADDING: Final = b"\0" * 4
 _XZ_MEMORY: Final = 256 << 20
 _MAX_MEMBERS: Final = 1000
 _BROKEN_ZIP: Final = (
@@ -77,7 +82,9 @@ def _free_bytes() -> int:
     return int(psutil.virtual_memory().available)
 
 
-def decompress(raw: bytes, report: ImportReport, *, max_bytes: int | None = None) -> bytes:
+def decompress(
+    raw: bytes, report: ImportReport, *, max_bytes: int | None = None, accepts: Accepts | None = None
+) -> bytes:
     """Decompress gzip, zstd, xz and zip; return anything else unchanged."""
     # FormatError if the result exceeds `max_bytes` (by default that of `limit_for`), or an archive is
     # unreadable or empty; see `decompressed_pieces`.
@@ -85,7 +92,7 @@ def decompress(raw: bytes, report: ImportReport, *, max_bytes: int | None = None
         return raw
     with ExitStack() as stack:
         limit = limit_for(len(raw), max_bytes)
-        return b"".join(decompressed_pieces(io.BytesIO(raw), report, limit, None, stack))
+        return b"".join(decompressed_pieces(io.BytesIO(raw), report, limit, accepts, stack))
 
 
 def decompressed_pieces(
@@ -98,24 +105,31 @@ def decompressed_pieces(
     # that `accepts` recognises by its first 64 KiB is read (without `accepts`, the largest); others are
     # counted as ``archive-files-not-read``. `stack` closes archives. Memory holds some pieces of up to about
     # `PIECE_BYTES`, and an archive that is itself compressed, never the whole content.
-    window = _Window(iter(lambda: file.read(PIECE_BYTES), b""))
+    window = _Window(file)
+    if not window.peek(_LONGEST_MAGIC).startswith(_PACKED):
+        file.seek(0)
+        return iter(lambda: file.read(PIECE_BYTES), b"")
     archive: BinaryIO | None = file
     for _ in range(_MAX_LAYERS):
         magic = window.peek(_LONGEST_MAGIC)
-        if magic.startswith(_ZIP):
-            packed = archive or io.BytesIO(b"".join(window.pieces()))
-            layer = _zip_pieces(packed, report, accepts, stack)
-        elif kind := next((kind for kind, sign in _STREAMS.items() if magic.startswith(sign)), ""):
-            layer = _unpacked(window, kind, report)
+        if magic.startswith(_GZIP):
+            layer = _gunzip(window, report, limit)
+        elif magic.startswith(_ZSTD):
+            layer = _unzstd(window, report, limit)
+        elif magic.startswith(_XZ):
+            layer = _unxz(window, report, limit)
+        elif magic.startswith(_ZIP):
+            member = _zip_member(archive or io.BytesIO(b"".join(window.pieces())), report, accepts)
+            layer = _unzip(stack.enter_context(member), limit)
         else:
             break
-        window, archive = _Window(_limited(layer, limit)), None
+        window, archive = _Window(_PiecesFile(layer)), None
     return window.pieces()
 
 
 def first_bytes(start: bytes) -> bytes:
     """Return the first 64 KiB of content from the start of a file that may be gzip; empty if damaged."""
-    if not start.startswith(_STREAMS["gzip"]):
+    if not start.startswith(_GZIP):
         return start
     try:
         return zlib.decompressobj(wbits=_GZIP_WINDOW).decompress(start, _HEAD)
@@ -123,75 +137,141 @@ def first_bytes(start: bytes) -> bytes:
         return b""
 
 
-class _Window:
-    """Pieces, and the position up to which they were consumed."""
+class _Source(Protocol):
+    def read(self, count: int, /) -> bytes:
+        """Return the next bytes, about `count` of them; none only at the end."""
+
+
+class _PiecesFile:
+    """Pieces as a source for the next layer of decompression."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self._pieces = pieces
+
+    def read(self, count: int, /) -> bytes:
+        parts: list[bytes] = []
+        while count > 0 and (piece := next(self._pieces, None)) is not None:
+            parts.append(piece)
+            count -= len(piece)
+        return b"".join(parts)
+
+
+class _Window:
+    """A buffered part of a source, and the position up to which it was consumed."""
+
+    def __init__(self, source: _Source) -> None:
+        self._source = source
         self._data, self._at = b"", 0
 
     def peek(self, count: int) -> bytes:
-        """Return the next bytes without consuming them; fewer only at the end."""
-        while len(self._data) - self._at < count and (piece := next(self._pieces, b"")):
-            self._data, self._at = self._data[self._at :] + piece, 0
+        """Return the next bytes without consuming them; fewer only at the end of the source."""
+        if len(self._data) - self._at < count:
+            self._data, self._at = self._data[self._at :] + self._source.read(max(_READ_BYTES, count)), 0
         return self._data[self._at : self._at + count]
 
     def skip(self, count: int) -> None:
         self._at += count
 
-    def pieces(self) -> Iterator[bytes]:
+    def pieces(self) -> Pieces:
         """Yield everything that is left, unchanged."""
-        if self._at < len(self._data):
-            yield self._data[self._at :]
-        yield from self._pieces
+        while piece := self.peek(PIECE_BYTES):
+            self.skip(len(piece))
+            yield piece
 
 
-def _limited(pieces: Iterator[bytes], limit: int) -> Iterator[bytes]:
-    """Pass the pieces on, and raise FormatError beyond the limit."""
-    size = 0
-    for piece in pieces:
-        size += len(piece)
-        if size > limit:
+class _SizeLimit:
+    """Adds up the sizes of pieces, and raises FormatError beyond the limit."""
+
+    def __init__(self, limit: int) -> None:
+        self._size, self._limit = 0, limit
+
+    def room(self) -> int:
+        """Return the largest useful size of the next piece: one byte over the limit refuses the file."""
+        return min(PIECE_BYTES, self._limit - self._size + 1)
+
+    def count(self, piece: bytes) -> None:
+        self._size += len(piece)
+        if self._size > self._limit:
             raise FormatError(
-                f"it is compressed, and becomes larger than {format_bytes(limit)}; if the file is trusted, "
-                "give a higher limit with max_bytes="
+                f"it is compressed, and becomes larger than {format_bytes(self._limit)}; if the file is "
+                "trusted, give a higher limit with max_bytes="
             )
-        yield piece
 
 
-def _unpacked(window: _Window, kind: str, report: ImportReport) -> Iterator[bytes]:
-    """Decompress the streams of a kind that follow one another, up to damage."""
-    new_stream, broken = _library(kind)
-    while window.peek(_LONGEST_MAGIC).startswith(_STREAMS[kind]):
-        stream = new_stream()
-        while not stream.eof:
-            problem, piece = "the compressed stream ends in the middle", b""
-            if packed := window.peek(_STEP):
-                try:
-                    problem, piece = "", stream.decompress(packed)
-                except broken as error:
-                    problem = str(error)
-            if problem:
-                effect = "the last events are missing"
-                advice = "copy the file again, or look for a full disk where it was written"
-                report.add(f"truncated-{kind}", "loss", example=problem, effect=effect, advice=advice)
-                return
-            window.skip(len(packed) - len(stream.unused_data))
+def _gunzip(window: _Window, report: ImportReport, limit: int) -> Pieces:
+    size = _SizeLimit(limit)
+    while window.peek(len(_GZIP)) == _GZIP:
+        problem = yield from _gunzip_member(window, size)
+        if problem:
+            _truncated(report, "gzip", problem)
+            return
+    if trailing := window.peek(_READ_BYTES).strip(b"\x00"):
+        report.add("bytes-after-gzip", "info", example=repr(trailing[:20]), effect="ignored")
+
+
+def _gunzip_member(window: _Window, size: _SizeLimit) -> Generator[bytes, None, str]:
+    """Decompress one member of a gzip file. Returns the problem with it; empty if there was none."""
+    member, step = zlib.decompressobj(wbits=_GZIP_WINDOW), _FIRST_READ
+    while not member.eof:
+        if not (packed := window.peek(step)):
+            return "the compressed stream ends in the middle"
+        fed = len(packed)
+        while not member.eof:
+            before = member.copy()
+            try:
+                piece = member.decompress(packed, size.room())
+            except zlib.error as error:
+                piece = _before_damage(before, packed)
+                size.count(piece)
+                yield piece
+                return str(error)
+            size.count(piece)
             if piece:
                 yield piece
-        while window.peek(len(_PADDING)) == _PADDING:
-            window.skip(len(_PADDING))
-    if trailing := window.peek(_STEP).strip(b"\0"):
-        report.add(f"bytes-after-{kind}", "info", example=repr(trailing[:20]), effect="ignored")
+            packed = member.unconsumed_tail
+            if not piece and not packed:
+                break
+        # at its end, a member keeps the unused part of its last input
+        window.skip(fed - len(member.unused_data))
+        # small members should not cost a large copy each, and large ones not many calls
+        step = min(2 * step, _READ_BYTES)
+    return ""
 
 
-def _library(kind: str) -> tuple[Callable[[], Any], type[Exception]]:
-    """Return a maker of decompressors of one stream, and their error."""
-    if kind == "gzip":
-        return lambda: zlib.decompressobj(wbits=_GZIP_WINDOW), zlib.error
-    if kind == "xz":  # the limit refuses dictionaries larger than any recording needs
-        return lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY), lzma.LZMAError
-    try:  # from Python 3.14 on
+def _before_damage(member: _Decompress, packed: bytes) -> bytes:
+    """Return what can be decompressed before the damage, by feeding the bytes one by one."""
+    parts = []
+    try:
+        for i in range(len(packed)):
+            parts.append(member.decompress(packed[i : i + 1]))
+    except zlib.error:
+        pass
+    return b"".join(parts)
+
+
+def _unzstd(window: _Window, report: ImportReport, limit: int) -> Pieces:
+    size = _SizeLimit(limit)
+    new_frame, broken = _zstd_library()
+    while window.peek(len(_ZSTD)) == _ZSTD:
+        frame = new_frame()
+        while not frame.eof:
+            if not (packed := window.peek(_STEP)):
+                _truncated(report, "zstd", "the compressed stream ends in the middle")
+                return
+            try:
+                piece = frame.decompress(packed)
+            except broken as error:
+                _truncated(report, "zstd", str(error))
+                return
+            window.skip(len(packed) - len(frame.unused_data))
+            size.count(piece)
+            if piece:
+                yield piece
+
+
+def _zstd_library() -> tuple[Callable[[], Any], type[Exception]]:
+    """Return a maker of frame decompressors, and their error: Python's from 3.14 on, or a library's."""
+    try:
         own = require("compression.zstd", extra="zstd", purpose="reading zstd")
         return own.ZstdDecompressor, own.ZstdError
     except ExtraNotInstalledError:
@@ -199,18 +279,50 @@ def _library(kind: str) -> tuple[Callable[[], Any], type[Exception]]:
         return lambda: library.ZstdDecompressor().decompressobj(), library.ZstdError
 
 
-def _zip_pieces(
-    file: BinaryIO, report: ImportReport, accepts: Accepts | None, stack: ExitStack
-) -> Iterator[bytes]:
-    """Read the trace file in a zip archive; `stack` closes both, and explains errors of reading."""
-    stack.enter_context(_readable_zip())
-    archive = stack.enter_context(zipfile.ZipFile(file))
-    members = [info for info in archive.infolist() if not info.is_dir() and info.file_size]
-    if not members:
-        raise FormatError("it is a zip archive without files")
-    chosen = members[0] if len(members) == 1 else _choose(archive, members, report, accepts)
-    member = stack.enter_context(archive.open(chosen))
-    return iter(lambda: member.read(PIECE_BYTES), b"")
+def _unxz(window: _Window, report: ImportReport, limit: int) -> Pieces:
+    size = _SizeLimit(limit)
+    while window.peek(len(_XZ)) == _XZ:
+        # the limit refuses dictionaries larger than any recording needs
+        stream = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY)
+        while not stream.eof:
+            packed = window.peek(_STEP) if stream.needs_input else b""
+            if stream.needs_input and not packed:
+                _truncated(report, "xz", "the compressed stream ends in the middle")
+                return
+            try:
+                piece = stream.decompress(packed, size.room())
+            except lzma.LZMAError as error:
+                _truncated(report, "xz", str(error))
+                return
+            window.skip(len(packed) - len(stream.unused_data))
+            size.count(piece)
+            if piece:
+                yield piece
+        while window.peek(len(_XZ_PADDING)) == _XZ_PADDING:
+            window.skip(len(_XZ_PADDING))
+
+
+@contextmanager
+def _zip_member(file: BinaryIO, report: ImportReport, accepts: Accepts | None) -> Iterator[_Source]:
+    """Open the trace file in a zip archive."""
+    with _readable_zip(), zipfile.ZipFile(file) as archive:
+        members = [info for info in archive.infolist() if not info.is_dir() and info.file_size]
+        if not members:
+            raise FormatError("it is a zip archive without files")
+        chosen = members[0] if len(members) == 1 else _choose(archive, members, report, accepts)
+        with archive.open(chosen) as member:
+            yield member
+
+
+def _unzip(member: _Source, limit: int) -> Pieces:
+    size = _SizeLimit(limit)
+    while True:
+        with _readable_zip():
+            piece = member.read(size.room())
+        if not piece:
+            return
+        size.count(piece)
+        yield piece
 
 
 @contextmanager
@@ -251,3 +363,10 @@ def _head(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
             return first_bytes(file.read(_HEAD))
     except _BROKEN_ZIP:
         return b""
+
+
+def _truncated(report: ImportReport, kind: str, problem: str) -> None:
+    """Report a stream that breaks off or is damaged."""
+    effect = "the last events are missing"
+    advice = "copy the file again, or look for a full disk where it was written"
+    report.add(f"truncated-{kind}", "loss", example=problem, effect=effect, advice=advice)
