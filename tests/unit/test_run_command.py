@@ -76,6 +76,12 @@ def test_a_notebook_until_the_cell_that_fails(tmp_path: Path, capsys: pytest.Cap
     assert "ZeroDivisionError" in (tmp_path / "r.html").read_text(encoding="utf-8")
 
 
+def test_a_notebook_that_loads_the_extension_prints_no_more_than_without(tmp_path: Path) -> None:
+    notebook(tmp_path / "in.ipynb", "%load_ext notebook_prof")
+    assert main(["run", "in.ipynb", "-o", "out.ipynb"]) == 0
+    assert nbformat.read(tmp_path / "out.ipynb", 4).cells[0].outputs == []
+
+
 def test_no_source_is_in_the_recording_of_a_cell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     notebook(tmp_path / "in.ipynb", "secret_word = 1", "secret_sum = sum(range(10**6))\n1 / secret_word")
     options = ("--save", "run.nbprof", "--full", "2", "--no-source", "--expect", "notebook < 1ns")

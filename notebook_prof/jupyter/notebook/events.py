@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -167,7 +168,8 @@ def unregister(shell: Any) -> None:
 def begin() -> None:
     """Watch every cell from now on."""
     shell = get_ipython()
-    shell.extension_manager.load_extension("notebook_prof")
+    # not by IPython's manager, or a `%load_ext` of the notebook would print that it is loaded already
+    import_module("notebook_prof.jupyter.extension").load(shell)
     register(shell)
 
 
