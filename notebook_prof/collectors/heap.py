@@ -82,7 +82,7 @@ class HeapCollector(Collector):
         self._giving_way.armed = True
 
     def stop(self) -> None:
-        """End tracing. The result stays in the file."""
+        """Stop tracing. The result remains in the file."""
         self._giving_way.unwatch()
         self._end()
 
@@ -139,7 +139,7 @@ def _excluded(by: str) -> str:
 
 def blocks_table(at_peak: Iterable[Any], kept: Iterable[Any], cells: Mapping[str, str]) -> pd.DataFrame:
     """Return one row per line of user code and allocating function, with columns ``KEYS`` and ``NUMBERS``."""
-    # The arguments are memray's records, each the blocks of one stack. ``bytes`` sums to the peak. ``line``
+    # Each argument has memray's records: the blocks of one stack each. ``bytes`` sums to the peak. ``line``
     # is the innermost line of user code, empty if there is none on the stack. ``allocated_by`` is the
     # innermost Python function, empty without a Python stack.
     rows = [(*_keys_of(one.stack_trace(), cells), one.size, one.n_allocations, 0, 0) for one in at_peak]

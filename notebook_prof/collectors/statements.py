@@ -147,7 +147,7 @@ def running() -> Marks | None:
 
 def offer(marks: Marks | None, moves: Sequence[tuple[int, int]] = ()) -> None:
     """Make `statements` refer to this recording in this thread, even if others were recorded since."""
-    # `moves`: when each start and stop of the recording began and ended; this time belongs to no statement
+    # `moves`: begin and end of each start and stop of the recording, which are no statement's time
     _offered.marks, _offered.moves = marks, moves
     _offered.sources = marks.sources if marks is not None else Sources()
 

@@ -24,7 +24,7 @@ def display(shown: Any, **options: Any) -> Any:
 
 
 VIEWS: Final = ("timeline", "operators", "memory", "phases")
-"""Views of the whole Profile; the others are those of tabs."""
+"""Names of the views that are not tabs."""
 
 
 class Plot:

@@ -58,7 +58,7 @@ def registered() -> set[str]:
 
 @functools.cache
 def registered_topic(path: str) -> type[Namespace]:
-    """Return the namespace of one of `registered`."""
+    """Return the namespace with this name, which is one of `registered`."""
     members = {
         name.partition(".")[2]: method(functools.partial(extensions.load, "analyses", name))
         for name in extensions.points("analyses")

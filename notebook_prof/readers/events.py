@@ -39,7 +39,7 @@ def argument_rows(
 
 
 def add_arguments(builder: TraceBuilder, parts: Sequence[pd.DataFrame]) -> None:
-    """Add rows of `argument_rows` to the table ``event_arguments``. Text columns become categories."""
+    """Add the rows that `argument_rows` made to the table ``event_arguments``, with text as categories."""
     if not any(map(len, parts)):
         return
     tables = builder.metadata.setdefault("tables", {})

@@ -160,7 +160,7 @@ class AdviceContext:
 
     @property
     def a_step(self) -> str:
-        """Words after a mean per step, `` a step`` with its space; empty without steps."""
+        """The suffix of a mean per step, such as in "3 ms a step"; empty if there are no steps."""
         return " a step" if len(self.facts.steps) else ""
 
     @cached_property

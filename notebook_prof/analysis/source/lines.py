@@ -57,14 +57,15 @@ def lines(
     window : (int, int), optional
         Half-open, in ns; times are cut exactly at its edges.
     step : int or iterable of int, optional
-        Only the time in these steps, cut at their edges; costs of the slices of these steps.
+        Only the time in these steps, cut at their edges, and the costs of their slices.
     phase : str or iterable of str, optional
         Only the time in which the line's thread, or another thread for it, was in these phases, and their
         costs.
     name, category : str or iterable of str, optional
-        The same for slices of these; lines that launched device work of these are also listed.
+        Only the time in slices with one of these names or categories, and their costs. Lines that launched
+        such device work are listed, too.
     track : int or iterable of int, optional
-        Only the time on these threads; costs on these threads and streams.
+        Only the time on these threads, and the costs on these threads and streams.
     remainder : bool
         Add a last row for time outside any line, with an empty `file` and `line` 0; only with `window`.
 

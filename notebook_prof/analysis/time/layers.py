@@ -29,7 +29,7 @@ class _Modules(NamedTuple):
     of_code: IntArray
 
     def sums(self, codes: IntArray, weights: npt.NDArray[Any] | None = None) -> IntArray:
-        """Sum weights (by default, count) by module, without children; the last value is of no module."""
+        """Sum weights, by default 1 each, by module, without its children; the last sum is for no module."""
         return sums(self.of_code[codes], weights, len(self.names) + 1)
 
     def with_children(self, own: IntArray) -> IntArray:

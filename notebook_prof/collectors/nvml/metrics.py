@@ -37,9 +37,9 @@ class Readings:
         self.ts = array("q")
         self.values = array("d")
         self.answered = False  # whether the driver has answered at all
-        self.failures = self.gaps = 0  # consecutive failures, and how often some of them ended
+        self.failures = self.gaps = 0  # failures in a row, and how many such rows ended
         self.error: Exception | None = None  # of the last failure; None after a success
-        self.left_out = ""  # why it is no longer read
+        self.left_out = ""  # why it is not read any more
 
     def add(self, ts: int, value: float) -> None:
         """Append one reading."""

@@ -19,11 +19,11 @@ from .polling import MOVED_BYTES, UsageReader
 from .process_tree import REAPED, RSS
 
 INTERVAL_NS: Final = 10_000_000
-"""Time between two readings of memory."""
+"""Interval between readings of memory."""
 STILL_EVERY: Final = 2
 """Number of intervals between readings while memory does not change."""
 LOOK_NS: Final = 50_000_000
-"""Time between two readings of threads and children."""
+"""Interval between readings of threads and child processes."""
 LOOK_SHARE: Final = 50
 """Readings may take at most one part in this many of the time, since the thread holds the GIL meanwhile."""
 DOUBLE_EVERY: Final = 6_000

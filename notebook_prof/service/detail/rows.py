@@ -148,11 +148,11 @@ class RowIndex:
         return last[(stop > self.pointer[rows]) & (self.ends(last) > instant)]
 
     def key_of_groups(self, group: IntArray, ts: IntArray) -> IntArray:
-        """Return one number for each group and start, in their order."""
+        """Return sort keys: one number for each pair of group and start."""
         return np.asarray(group * self.stride + (ts - self.origin))
 
     def edges_of_groups(self, key: IntArray, n_groups: int, start: int, end: int) -> IntArray:
-        """Return where each group's part of `key_of_groups` reaches two instants, (groups, 2)."""
+        """Return the positions in `key` of two instants for each group, shape (groups, 2)."""
         at = np.clip(np.array([start, end], np.int64) - self.origin, 0, self.stride - 1)
         base = np.arange(n_groups, dtype=np.int64)[:, None] * self.stride
         return np.searchsorted(key, (base + at).ravel()).reshape(-1, 2)

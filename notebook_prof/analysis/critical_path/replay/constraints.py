@@ -201,7 +201,7 @@ def _all_work(graph: Dependences, threads: IntArray) -> tuple[DeviceWork, IntArr
 def _all_waits(
     graph: Dependences, threads: IntArray, recorded: Waits, queues: GraphEdges
 ) -> tuple[ThreadWaits, IntArray, IntArray, IntArray]:
-    """Return all waits, and indices: of recorded ones, calls that found the device done, queued launches."""
+    """Return all waits, and where those of `recorded`, of calls that did not wait, and of `queues` are."""
     resources = graph.resources
     ts, end, track = resources.ts, resources.end, resources.track
     done = np.flatnonzero(waiting_calls(resources))

@@ -59,11 +59,12 @@ def what_if(
         Use a DataLoader with this many workers on this machine's cores: torch's schedule with the recorded
         batches, as in `loader_throughput`.
     launch : float
-        Factor of launch calls, and of the latency from a launch to its work.
+        Factor applied to the duration of launch calls and to the delay between a launch and its work.
     remove : {"sync", "copy"} or sequence of them
         ``sync``: remove calls that wait for a device; ``copy``: blocking copies do not block.
     overlap_communication : bool
-        Let only further communication wait for a device's communication: an upper bound, so `lower` is 0.
+        Assume that only later communication waits for communication on a device, and compute does not. This
+        gives an upper bound of the gain, so `lower` is 0.
     step : int or iterable of int, optional
         Average over these steps. Default: all steps, or the whole recording without steps.
     window : (int, int), optional
