@@ -61,19 +61,22 @@ def test_the_line_that_takes_the_pandas_cell(story_kernel: Kernel) -> None:
     assert finding["faster"] > 3
 
 
-def test_what_run_all_costs(story_kernel: Kernel) -> None:
-    expression = (
-        "{'slow': slow['name'], 'held': largest['name'], 'again': list(again['name']),"
-        " 'count': len(cells), 'faster': slow['wall_ns'] / quick['wall_ns']}"
-    )
+def test_what_a_notebook_holds_and_must_run_again(story_kernel: Kernel) -> None:
+    expression = "{'held': largest['name'], 'again': list(again['name']), 'count': len(cells)}"
     finding = finding_of(story_kernel, "whole_notebook", expression)
-    assert "pd.Timestamp(" in finding["slow"]
     assert finding["held"].startswith("raw")
     again = [name.partition("] ")[2] for name in finding["again"]]
     assert [text.partition(" =")[0] for text in again] == ["tariff", 'rides["fare"]', "best"]
     assert finding["count"] == 8, "with that of nbp.notebook()"
-    assert finding["faster"] > 1
     assert story_kernel.value("len(get_ipython().events.callbacks['pre_run_cell'])") == 1
+
+
+@CLOCK
+def test_what_run_all_costs(story_kernel: Kernel) -> None:
+    expression = "{'slow': slow['name'], 'faster': slow['wall_ns'] / quick['wall_ns']}"
+    finding = finding_of(story_kernel, "whole_notebook", expression)
+    assert "pd.Timestamp(" in finding["slow"]
+    assert finding["faster"] > 1.5
 
 
 @CLOCK
