@@ -291,6 +291,15 @@ def test_rows_with_impossible_values_are_refused(tmp_path: Path) -> None:
             read_trace(tmp_path / "x.zip")
 
 
+def test_a_damaged_file_of_a_zip_is_named_once(tmp_path: Path) -> None:
+    path = tmp_path / "run.nbprof.zip"
+    write_native(full_trace(), path)
+    path.write_bytes(path.read_bytes().replace(b'"frames"', b'"grapes"', 1))
+    with pytest.raises(FormatError) as caught:
+        read_trace(path)
+    assert str(caught.value).count("is damaged") == 1
+
+
 def test_size_is_limited(saved: Path) -> None:
     with pytest.raises(FormatError, match="max_bytes="):
         read_trace(saved, max_bytes=1000)

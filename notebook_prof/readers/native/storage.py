@@ -269,8 +269,9 @@ class Storage:
             )
 
     def _json(self, name: str) -> dict[str, Any]:
+        data = self._raw_bytes(name).to_pybytes()
         try:
-            content = json.loads(self._raw_bytes(name).to_pybytes())
+            content = json.loads(data)
         except (ValueError, RecursionError) as error:
             raise FormatError(f"{name!r} is damaged: {error}") from error
         if not isinstance(content, dict):
