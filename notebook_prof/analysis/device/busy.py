@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -32,10 +32,10 @@ _TENSOR_CORES: Final = (
 """Parts of the names of kernels on tensor cores: VisualDL's list, with names from newer libraries."""
 
 
-def device_attributes(trace: Trace, work: Scope) -> pd.DataFrame | None:
-    """Return the recorded `ATTRIBUTES` of device work, one row per slice; None if none were recorded."""
+def device_attributes(trace: Trace, work: Scope, names: Sequence[str] = ATTRIBUTES) -> pd.DataFrame | None:
+    """Return the recorded attributes of device work, one row per slice; None if none were recorded."""
     table = recorded_table(trace, "device_events")
-    own = [] if table is None else [name for name in ATTRIBUTES if name in table]
+    own = [] if table is None else [name for name in names if name in table]
     if table is None or not own or not len(work.rows):
         return None
     origin = int(trace.metadata.get("start_unix_ns", 0))
@@ -203,7 +203,7 @@ def copies(
     work = on_device(trace, window).where(step=step, phase=phase, category="memcpy")
     if not len(work.rows):
         return _COPY_COLUMNS.empty()
-    attributes = device_attributes(trace, work)
+    attributes = device_attributes(trace, work, ["bytes"])
     size = None if attributes is None else attributes.get("bytes")
     table = pd.DataFrame(
         {

@@ -35,7 +35,7 @@ def _devices(trace: Trace, window: WindowLike) -> pd.DataFrame:
     # a device exceeds 1; the host's utilization may.
     work = on_device(trace, window)
     where = device_of(trace, work)
-    attributes = device_attributes(trace, work)
+    attributes = device_attributes(trace, work, ["blocks_per_sm", "occupancy"])
     spans = step_spans(trace, window)
     start, end = bounds(spans)
     rows: list[dict[str, Any]] = []

@@ -242,11 +242,10 @@ def _unknown(trace: Trace, work: Scope, total: int) -> Iterator[Statement]:
 
 def _wrong_graph_launches(trace: Trace, work: Scope, total: int) -> Iterator[Statement]:
     """Find kernels of CUDA graphs that are linked to a call other than the graph launch."""
-    attributes = device_attributes(trace, work)
-    graph = [name for name in ("graph", "graph_node") if attributes is not None and name in attributes]
-    if attributes is None or not graph:
+    graph = device_attributes(trace, work, ["graph", "graph_node"])
+    if graph is None:
         return
-    of_graph = (attributes[graph].fillna(0) > 0).any(axis=1).to_numpy()
+    of_graph = (graph.fillna(0) > 0).any(axis=1).to_numpy()
     call = launch_calls(trace)[work.rows]
     names = trace.slices["name"]
     launches = [GRAPH_LAUNCH.fullmatch(str(name)) is not None for name in names.cat.categories]
