@@ -23,7 +23,7 @@ from IPython.core.interactiveshell import InteractiveShell
 import work
 shell = InteractiveShell.instance()
 shell.run_line_magic("load_ext", "notebook_prof")
-shell.run_cell("def early():\\n    time.sleep(0.2)\\nimport time, work", store_history=True)
+shell.run_cell("def early():\\n    time.sleep(0.6)\\nimport time, work", store_history=True)
 shell.run_cell("%%profile\\n# waits\\nearly()\\n\\nwork.late()", store_history=True)
 import notebook_prof
 notebook_prof.last.save(sys.argv[1])
@@ -124,17 +124,17 @@ def test_statements_beside_the_recorded_steps_have_the_time_of_the_account() -> 
 
 
 def test_text_of_other_cells_and_of_the_users_files_is_recorded(tmp_path: Path) -> None:
-    (tmp_path / "work.py").write_text("import time\n\n\ndef late():\n    time.sleep(0.2)\n")
+    (tmp_path / "work.py").write_text("import time\n\n\ndef late():\n    time.sleep(0.6)\n")
     file = tmp_path / "cell.nbprof"
-    subprocess.run([sys.executable, "-c", RECORD, str(file)], check=True, timeout=120, cwd=tmp_path)
+    subprocess.run([sys.executable, "-c", RECORD, str(file)], check=True, timeout=600, cwd=tmp_path)
     profile = open_profile(file)
     assert profile.lines.source()["text"].tolist() == ["%%profile", "# waits", "early()", "", "work.late()"]
     early = profile.lines.source("In[1]")
-    assert early["text"].tolist() == ["def early():", "    time.sleep(0.2)", "import time, work"]
+    assert early["text"].tolist() == ["def early():", "    time.sleep(0.6)", "import time, work"]
     late = profile.lines.source("work.py")
     assert late["text"].tolist() == (tmp_path / "work.py").read_text().splitlines()
     for table in (early, late):
-        slept = table[table["text"] == "    time.sleep(0.2)"]
+        slept = table[table["text"] == "    time.sleep(0.6)"]
         assert (slept["total_ns"] > 0).all(), table
     assert len(profile.trace.metadata["source_files"]) == 2, "files without lines of the trace are left out"
 

@@ -33,7 +33,7 @@ def image_path(name: str) -> Path:
 def compare(name: str, shoot: Callable[[], bytes]) -> None:
     """Take the picture until it looks as it should: a loaded machine draws late."""
     (REPOSITORY / "test-output").mkdir(exist_ok=True)
-    until = time.monotonic() + 40
+    until = time.monotonic() + 240
     while True:
         png = shoot()
         (REPOSITORY / "test-output" / f"{name}.png").write_bytes(png)

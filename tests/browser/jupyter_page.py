@@ -255,14 +255,14 @@ class NotebookPage(Dashboard):
         return self.wait_connected()
 
     def reload(self) -> None:
-        """Reload the page and wait for its widgets. If JupyterLab gives up on one, reload once more."""
+        """Reload the page and wait for its widgets. If JupyterLab gives up on one, reload again."""
         # JupyterLab's widget manager looks for a model for two seconds and then gives up. A busy page needs
         # longer to start (ipywidgets #4026). Only another reload helps.
         before = len(self.browser.errors)
-        for patience in (1, 0):
+        for patience in (4, 3, 2, 1, 0):
             self.open(self.server.url(self.notebook).replace("&reset", ""))
             with contextlib.suppress(PlaywrightTimeoutError):
-                self.page.wait_for_function(NO_WIDGET_LOADS, timeout=10_000)
+                self.page.wait_for_function(NO_WIDGET_LOADS, timeout=60_000)
             complaints = self.browser.errors[before:]
             others = [error for error in complaints if "widget model not found" not in error]
             if not patience or len(others) == len(complaints):

@@ -115,6 +115,7 @@ def test_the_orders_of_the_flame(shown: NotebookPage) -> None:
     shown.tab.locator("figcaption", has_text="Time on the host of Tensor.backward").wait_for()
     shown.kernel("p.selection.name = 'aten::conv2d'")
     shown.tab.locator("figcaption", has_text="Time on the host of conv2d").wait_for()
+    shown.wait_views(f"{boxes} > 0")  # the figure is drawn after its caption
     shown.wait_kernel(
         "print((p.sandwich('aten::conv2d', fold_libraries=True).total > 0).sum())", str(shown.views(boxes))
     )

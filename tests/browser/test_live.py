@@ -26,7 +26,7 @@ data = torch.utils.data.TensorDataset(images, torch.randint(0, 10, (960000,)))
 loader = torch.utils.data.DataLoader(data, batch_size=16)
 
 def good_enough(loss):
-    time.sleep(0.01)  # with fewer steps a second, the recording does not reach its size limit
+    time.sleep(0.05)  # few steps a second: a slow browser takes its pictures before the size limit
     return os.path.exists("enough")
 """
 STEPS = 60000

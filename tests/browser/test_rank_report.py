@@ -36,7 +36,7 @@ def report(browser: Browser, file: Path) -> Iterator[Browser]:
     browser.page.bring_to_front()
     browser.page.set_viewport_size(SIZE)
     browser.page.goto(file.as_uri())
-    browser.page.wait_for_function(f"() => {PAGE}?.draws > 0", timeout=60_000)
+    browser.page.wait_for_function(f"() => {PAGE}?.draws > 0")
     yield browser
     assert browser.errors == []
     assert browser.elsewhere == []

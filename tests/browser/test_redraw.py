@@ -12,7 +12,7 @@ from .dashboard import Report
 from .jupyter_page import NotebookPage
 
 DISPLAYS = 3
-SECONDS = 60
+SECONDS = 240
 ROUNDS = 10 if "NBP_EXPLORE" in os.environ else 1
 PICTURES = """['overview', 'timeline', 'memory', 'phases'].map((name) => {
     const figure = v.doc.get_model_by_name(name), {canvas_view: canvas} = v.timeline.ctx.host.viewOf(figure);

@@ -25,6 +25,12 @@ attachment.IDLE_S = 0.5
 """
 """py-spy takes a third of a core while it is kept for the next cell, which comes at once here."""
 
+COMPLETE_NAMES = """
+from notebook_prof.collectors.system.names import watch
+watch.walk_names.__defaults__ = (10**10,)
+"""
+"""A slow machine has not found all names after 50 ms of CPU time: a walk ends after 10 s here."""
+
 
 @dataclass
 class Reply:
@@ -175,6 +181,7 @@ def torch_kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
     """The same with torch and a small model."""
     pytest.importorskip("torch")
     for made in new_kernel(tmp_path_factory.mktemp("ipython")):
+        made.must(COMPLETE_NAMES)
         made.must(
             """
             import torch

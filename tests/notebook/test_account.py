@@ -37,7 +37,7 @@ def test_statements_loops_and_the_display(kernel: Kernel) -> None:
         import time
         class Slow:
             def __repr__(self):
-                time.sleep(0.3)
+                time.sleep(1)
                 return 'slow'
         """
     )
@@ -52,7 +52,7 @@ def test_statements_loops_and_the_display(kernel: Kernel) -> None:
     assert sum(row["steps"] for row in rows) == 9
     assert sum(row["steps"] for row in rows if row["kind"] == "steps") == 3
     shown = [row for row in rows if row["text"] == "display of the result"]
-    assert shown[-1]["dur"] >= 0.3e9, "what it sleeps is in no other row"
+    assert shown[-1]["dur"] >= 1e9, "what it sleeps is in no other row"
     assert shown[-1]["kind"] == "display"
     kernel.must("%%profile p --quiet\nSlow()")
     said = kernel.value("[str(p.verdict), p.lines()['file'].tolist()]")
@@ -75,7 +75,7 @@ def test_a_cell_that_shows_nothing_names_no_display_of_a_result(kernel: Kernel) 
 def test_magics_may_be_stacked_in_any_order(kernel: Kernel) -> None:
     """Lines have the numbers of the cell and its text, whatever else runs the body."""
     kernel.must("import time")
-    body = "for i in range(3):\n    time.sleep(0.1)\ny = [v for v in range(9)]"
+    body = "for i in range(3):\n    time.sleep(0.3)\ny = [v for v in range(9)]"
     wrong = {}
     for head in (
         "%%profile p --quiet\n%%time",
@@ -88,8 +88,8 @@ def test_magics_may_be_stacked_in_any_order(kernel: Kernel) -> None:
         seen = kernel.value("p.lines()[['file', 'line', 'text', 'total_ns']].to_dict('records')")
         sleeping = head.count("\n") + 3
         at = [one for one in seen if (one["file"], one["line"]) == ("cell", sleeping)]
-        # on a busy machine samples may begin in the second half of 0.3 s
-        if [one["text"] for one in at] != ["time.sleep(0.1)"] or at[0]["total_ns"] < 0.05e9:
+        # on a busy machine samples may begin in the second half of 0.9 s
+        if [one["text"] for one in at] != ["time.sleep(0.3)"] or at[0]["total_ns"] < 0.05e9:
             wrong[head] = seen
         places = kernel.value("p.trace.slices['line'].cat.categories.tolist()")
         if not all(place.startswith(("cell:", "In[")) for place in places):
@@ -171,7 +171,8 @@ def test_every_way_of_showing_results_shows_the_same(way: str, kernel: Kernel) -
 
 
 def test_many_statements_cost_little_and_underscore_stays(kernel: Kernel) -> None:
-    cell = "\n".join(f"x{i} = {i}" for i in range(100)) + "\nx7"
+    # each longer than a tick of a coarse clock
+    cell = "\n".join(f"x{i} = {i} + sum([0] * 999)" for i in range(100)) + "\nx7"
     assert kernel.must(f"%%profile p --quiet\n{cell}").results == ["7"]
     assert kernel.must("_").results == ["7"]
     rows = account(kernel)

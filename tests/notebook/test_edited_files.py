@@ -10,7 +10,7 @@ import pytest
 
 from tests.notebook.conftest import Kernel
 
-SLEEPS = "import time\n\ndef work():\n    time.sleep(0.3)\n    return 1\n"
+SLEEPS = "import time\n\ndef work():\n    time.sleep(1.0)\n    return 1\n"
 EDITED = "(the file was edited after it was imported)"
 METHODS = """\
 import functools, time
@@ -22,7 +22,7 @@ class A:
     size = 1
 
     @staticmethod
-    def rest(): time.sleep(0.3)
+    def rest(): time.sleep(1.0)
 class B:
     # a comment that the rewritten text has not
     def rest(self):
@@ -32,10 +32,10 @@ class B:
             1,
             2,
         ]
-        time.sleep(0.3)
+        time.sleep(1.0)
         return x
 @kept
-def last(): time.sleep(0.3)
+def last(): time.sleep(1.0)
 """
 
 
@@ -78,11 +78,11 @@ def has(facts: dict[str, Any], path: Path, text: str) -> bool:
 def test_a_reloaded_module_has_its_lines_of_now(kernel: Kernel, module: Path) -> None:
     write(module, SLEEPS)
     kernel.must(f"import {module.stem} as m")
-    assert has(recorded(kernel, "m.work()", module), module, "time.sleep(0.3)")
+    assert has(recorded(kernel, "m.work()", module), module, "time.sleep(1.0)")
     write(module, f"# one\n# two\nX = 3\n{SLEEPS}")
     kernel.must("importlib.reload(m)")
     facts = recorded(kernel, "m.work()", module)
-    assert has(facts, module, "time.sleep(0.3)")
+    assert has(facts, module, "time.sleep(1.0)")
     assert (facts["line"][0], "source-edited" in facts["codes"]) == (7, False)
 
 
@@ -91,16 +91,16 @@ def test_autoreload_has_the_lines_of_now(kernel: Kernel, module: Path) -> None:
     try:
         write(module, METHODS)
         kernel.must(f"import {module.stem} as m")
-        assert recorded(kernel, "m.B().rest()", module)["line"] == [20, "time.sleep(0.3)"]
+        assert recorded(kernel, "m.B().rest()", module)["line"] == [20, "time.sleep(1.0)"]
         edited = METHODS.replace("'''Rest.'''", "'''Rest.'''\n\n        y = 1")
         write(module, edited)
         facts = recorded(kernel, "m.B().rest()", module)
-        assert has(facts, module, "time.sleep(0.3)")
+        assert has(facts, module, "time.sleep(1.0)")
         assert (facts["line"][0], "source-edited" in facts["codes"]) == (22, False)
         # a function further down is as it was, but at other lines
         facts = recorded(kernel, "m.last()", module)
         assert (facts["line"][0], "source-edited" in facts["codes"]) == (25, False)
-        assert "time.sleep(0.3)" in facts["line"][1]
+        assert "time.sleep(1.0)" in facts["line"][1]
     finally:
         kernel.must("%autoreload 0")
 
@@ -108,13 +108,13 @@ def test_autoreload_has_the_lines_of_now(kernel: Kernel, module: Path) -> None:
 def test_an_edit_that_was_not_loaded_takes_the_text_away(kernel: Kernel, module: Path) -> None:
     write(module, SLEEPS)
     kernel.must(f"import {module.stem} as m")
-    write(module, "import time\n\ndef work():\n    x = sum(range(9))\n    time.sleep(0.3)\n    return x\n")
+    write(module, "import time\n\ndef work():\n    x = sum(range(9))\n    time.sleep(1.0)\n    return x\n")
     facts = recorded(kernel, "m.work()", module)
     assert facts["line"] == [4, EDITED]
     assert facts["codes"].count("source-edited") == 1
     assert (facts["text"], "sum(range" in str(facts)) == (None, False)
     kernel.must("importlib.reload(m)")
-    assert has(recorded(kernel, "m.work()", module), module, "time.sleep(0.3)")
+    assert has(recorded(kernel, "m.work()", module), module, "time.sleep(1.0)")
 
 
 def test_an_edit_elsewhere_in_the_file_moves_the_lines(kernel: Kernel, module: Path) -> None:
@@ -122,7 +122,7 @@ def test_an_edit_elsewhere_in_the_file_moves_the_lines(kernel: Kernel, module: P
     kernel.must(f"import {module.stem} as m")
     write(module, f"def new():\n    return 3\n\n{SLEEPS}")
     facts = recorded(kernel, "m.work()", module)
-    assert has(facts, module, "time.sleep(0.3)")
+    assert has(facts, module, "time.sleep(1.0)")
     assert (facts["line"][0], "source-edited" in facts["codes"]) == (7, False)
 
 
@@ -132,7 +132,7 @@ def test_an_edit_while_the_cell_runs(kernel: Kernel, module: Path) -> None:
     new = SLEEPS.replace("    time", "    x = 1\n    time")
     facts = recorded(kernel, f"m.work()\n_ = pathlib.Path(m.__file__).write_text({new!r})", module)
     # where the interpreter tells of lines, the text of the beginning is known
-    assert facts["line"] in ([4, EDITED], [4, "time.sleep(0.3)"])
+    assert facts["line"] in ([4, EDITED], [4, "time.sleep(1.0)"])
     assert "source-edited" in facts["codes"]
     assert "x = 1" not in str(facts["source"])
 
@@ -142,11 +142,11 @@ def test_a_module_that_is_reloaded_in_the_cell(kernel: Kernel, module: Path) -> 
     kernel.must(f"import {module.stem} as m, importlib, time")
     write(module, SLEEPS.replace("    time", "    x = 1\n    time"))
     # without a look in between, a line may have begun before the reload
-    facts = recorded(kernel, "importlib.reload(m)\ntime.sleep(0.1)\nm.work()", module)
-    assert has(facts, module, "time.sleep(0.3)")
+    facts = recorded(kernel, "importlib.reload(m)\ntime.sleep(0.3)\nm.work()", module)
+    assert has(facts, module, "time.sleep(1.0)")
     assert (facts["line"][0], facts["codes"].count("source-edited")) == (5, 0), "only the new code ran"
     # the old code's line 5 is another line of the new text
-    write(module, SLEEPS.replace("    time.sleep(0.3)", "    x = 1\n    y = 2\n    time.sleep(0.02)"))
+    write(module, SLEEPS.replace("    time.sleep(1.0)", "    x = 1\n    y = 2\n    time.sleep(0.02)"))
     facts = recorded(kernel, "m.work()\nimportlib.reload(m)\nm.work()", module)
     assert facts["line"] == [5, EDITED]
     assert facts["codes"].count("source-edited") == 1
@@ -160,12 +160,12 @@ def test_only_ends_of_lines_end_lines(kernel: Kernel, module: Path) -> None:
     write(module, f"A = '''{SEPARATORS}'''  # {SEPARATORS}\n\x0c\n{SLEEPS}")
     kernel.must(f"import {module.stem} as m")
     facts = recorded(kernel, "m.work()", module)
-    assert facts["line"] == [6, "time.sleep(0.3)"]
-    assert facts["source"]["6"].strip() == "time.sleep(0.3)"
-    kernel.must(f"import time\nodd = '{SEPARATORS}'\ndef pause():\n    odd = 1\n    time.sleep(0.3)")
+    assert facts["line"] == [6, "time.sleep(1.0)"]
+    assert facts["source"]["6"].strip() == "time.sleep(1.0)"
+    kernel.must(f"import time\nodd = '{SEPARATORS}'\ndef pause():\n    odd = 1\n    time.sleep(1.0)")
     kernel.must(f"%%profile p --quiet\nodd = '{SEPARATORS}'\npause()\nodd = 2")
     lines = kernel.value("p.lines()[['file', 'line', 'text']].values.tolist()")
     assert ["cell", 3, "pause()"] in lines
-    assert [text for file, line, text in lines if file.startswith("In[") and line == 5] == ["time.sleep(0.3)"]
+    assert [text for file, line, text in lines if file.startswith("In[") and line == 5] == ["time.sleep(1.0)"]
     assert kernel.value("p.lines.source()['text'].tolist()")[2:] == ["pause()", "odd = 2"]
     assert "pause()" in kernel.value("p.account()['text'].tolist()")

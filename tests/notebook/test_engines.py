@@ -27,7 +27,6 @@ def serve(channel, folder):
 """
 
 
-@pytest.mark.timeout(300)
 def test_a_cell_that_waits_for_an_engine(kernel: Kernel, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     (tmp_path / "engine_of_ours.py").write_text(ENGINE)

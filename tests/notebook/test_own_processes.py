@@ -19,7 +19,11 @@ SPIN = """
 
 @pytest.fixture(scope="module")
 def own_kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
-    yield from new_kernel(tmp_path_factory.mktemp("ipython"))
+    """A kernel whose cells wait for py-spy as long as a loaded machine needs."""
+    for made in new_kernel(tmp_path_factory.mktemp("ipython")):
+        made.must("from notebook_prof.collectors.python import py_spy_engine")
+        made.must("py_spy_engine.PATIENCE_S = 120")
+        yield made
 
 
 def test_a_handler_of_sigchld_hears_of_the_users_children_alone(own_kernel: Kernel) -> None:

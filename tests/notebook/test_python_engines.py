@@ -45,7 +45,7 @@ def spied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
     for made in new_kernel(tmp_path_factory.mktemp("ipython")):
         made.must(QUERIES)
         made.must("from notebook_prof.collectors.python import py_spy_engine")
-        made.must("py_spy_engine.PATIENCE_S = 30")
+        made.must("py_spy_engine.PATIENCE_S = 120")
         made.must("import numpy as np; X = np.random.rand(20000, 496); g = np.random.rand(20000)")
         yield made
 
@@ -145,13 +145,14 @@ def test_threads_and_children_that_ended_before_are_left_out(spied: Kernel) -> N
 def test_children_are_called_what_they_are(spied: Kernel) -> None:
     spied.must(
         """
-        import multiprocessing as mp, subprocess, sys
+        import multiprocessing as mp, subprocess, sys, time
         # py-spy looks for children ten times a second, and needs seconds for one where others have the cores
         program = 'import time; s=0\\nfor i in range(6_000_000): s+=i\\ntime.sleep(3)'
         def work(n):
             s = 0
             for i in range(n):
                 s += i * i
+            time.sleep(1.5)
             return s
         """
     )

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from jupyter_client import BlockingKernelClient
 
-from tests.notebook.conftest import SETUP, Kernel, new_kernel
+from tests.notebook.conftest import PATIENCE_S, SETUP, Kernel, new_kernel
 
 CELLS = [
     "import asyncio, sys\nawait asyncio.sleep(0.001)\nasync def seven(): return 7\nawait seven()",
@@ -94,7 +94,7 @@ def test_an_interrupt_a_subshell_and_a_cell_in_full(watched: Kernel) -> None:
     assert sorted(row["cell_id"] for row in rows[1:4]) == ["one", "three", "two"]  # two threads
     by_id = {row["cell_id"]: row for row in rows}
     assert by_id["one"]["hottest"].endswith(":2")
-    assert by_id["one"]["wall_ns"] > by_id["two"]["wall_ns"]
+    assert by_id["one"]["wall_ns"] >= 300_000_000, "it waits for all of the sleep"
     assert [row["error"] for row in rows[4:6]] == ["KeyboardInterrupt", ""]
     assert [row["full"] for row in rows[4:6]] == [False, True]
     assert (rows[6]["cell_id"], rows[6]["runs"]) == ("zero", 2)
@@ -158,7 +158,7 @@ def test_two_front_ends_on_one_kernel(watched: Kernel) -> None:
     client.load_connection_info(watched.manager.get_connection_info())
     client.start_channels()
     try:
-        client.wait_for_ready(timeout=60)
+        client.wait_for_ready(timeout=PATIENCE_S)
         other = Kernel(watched.manager, client)
         watched.rerun("value = 1", "mine")
         other.rerun("value = 2", "theirs")
@@ -185,7 +185,7 @@ def test_a_restart_begins_anew(tmp_path: Path) -> None:
         kernel.must("%profile_notebook")
         kernel.must("a = 1")
         kernel.manager.restart_kernel(now=True)
-        kernel.client.wait_for_ready(timeout=60)
+        kernel.client.wait_for_ready(timeout=PATIENCE_S)
         kernel.must(SETUP)
         assert kernel.run("nbp.notebook()").error == "NotRecordedError"
         kernel.must("%profile_notebook")

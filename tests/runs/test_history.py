@@ -185,7 +185,7 @@ while not deferred_trace._unfinished and writing._writer.left:
 
 @pytest.mark.parametrize("more", ["", BEGUN], ids=["at once", "while its trace is built"])
 def test_a_process_that_ends_writes_its_rows_first(history: Path, more: str) -> None:
-    subprocess.run([sys.executable, "-c", SCRIPT + more], check=True, env={**os.environ}, timeout=120)
+    subprocess.run([sys.executable, "-c", SCRIPT + more], check=True, env={**os.environ}, timeout=600)
     assert nbp.history()["name"].tolist() == ["script"]
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from notebook_prof.errors import HistoryError
+from notebook_prof.runs import store as store_module
 from notebook_prof.runs.folder import NAME, VARIABLE, history_folder, is_on_network
 from notebook_prof.runs.store import FILE, VERSION, Store, damaged_files
 
@@ -42,6 +43,7 @@ def writers() -> Iterator[None]:
 
 def write(folder: str, writer: int, count: int) -> None:
     """Add rows of full size, and note each in a file of its own once it is in."""
+    store_module.PATIENCE_S = 120  # type: ignore[misc] # a slow disk lets one of eight wait for long
     store = Store(Path(folder))
     with open(f"{folder}-{writer}.log", "a", encoding="ascii") as noted:
         for number in range(count):

@@ -91,26 +91,31 @@ def test_an_interrupt_within_a_collection_is_raised_behind_it() -> None:
         raise Came
 
     def collect() -> None:
+        signal.setitimer(signal.ITIMER_REAL, whole_s / 3)
         gc.collect()
         time.sleep(10)
 
     alive = [[i] for i in range(400_000)]
     others, gc.callbacks[:] = list(gc.callbacks), []  # Hypothesis leaves such a function
     before = signal.signal(signal.SIGALRM, handler)
-    noted = begun()
+    noted = GarbageCollections(ImportReport())
     begin = time.perf_counter()
     try:
         gc.collect()
         whole_s = time.perf_counter() - begin
-        signal.setitimer(signal.ITIMER_REAL, whole_s / 3)
-        with pytest.raises(Came):
-            collect()
+        for _ in range(20):
+            noted.start(time.time_ns)
+            with pytest.raises(Came):
+                collect()
+            noted.stop()
+            if len(noted.begin_ns):  # otherwise it came before the collection, as on a busy machine
+                break
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         noted.stop()
         gc.callbacks[:] = others
         signal.signal(signal.SIGALRM, before)
-    assert len(noted.begin_ns) >= 2
+    assert len(noted.begin_ns)
     del alive
 
 

@@ -230,14 +230,14 @@ print(json.dumps({"wrong": wrong, "lines": len(chosen), "well": result.success a
 """
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize(("collectors", "stride"), [("system", 60), ("python", 160)])
 def test_at_every_line_of_a_cell(collectors: str, stride: int) -> None:
     """A sixtieth of the lines, or fewer: the first is another one every day."""
     from datetime import date
 
     begin = date.today().toordinal() % stride
-    ran = run_python(CELLS, collectors, begin, stride, cwd=Path(__file__).parents[2])
+    ran = run_python(CELLS, collectors, begin, stride, cwd=Path(__file__).parents[2], timeout=1700)
     answer = json.loads(ran.stdout.splitlines()[-1])
     assert answer["wrong"] == {}
     assert answer["well"]

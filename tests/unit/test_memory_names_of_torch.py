@@ -10,11 +10,13 @@ import pytest
 
 from notebook_prof.collectors.system.names.watch import Roots, walk_names
 
+from .test_memory_names import UNBOUNDED
+
 torch = pytest.importorskip("torch")
 
 
 def buffers(**namespace: Any) -> pd.DataFrame:
-    return walk_names(Roots(namespace)).buffers.set_index("name")
+    return walk_names(Roots(namespace), UNBOUNDED).buffers.set_index("name")
 
 
 def test_parameters_gradients_and_state_have_dotted_names() -> None:

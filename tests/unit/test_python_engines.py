@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import notebook_prof as nbp
+from notebook_prof.collectors.python import py_spy_engine
 from notebook_prof.collectors.python.assemble import Exact, TimedStacks, put
 from notebook_prof.collectors.python.engine import Recorded, ThreadSamples, join
 from notebook_prof.collectors.python.frames import (
@@ -542,8 +543,10 @@ def test_where_stacks_are_deep_py_spy_leaves_to_a_thread() -> None:
     ("engine", "odd_name"), [("py-spy", "odd\0name.py"), ("thread", "odd\0na\udc80me.py")]
 )
 def test_a_file_name_that_no_system_takes_costs_nothing_else(
-    engine: Literal["py-spy", "thread"], odd_name: str
+    engine: Literal["py-spy", "thread"], odd_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(py_spy_engine, "PATIENCE_S", 120.0)
+
     def spin(seconds: float) -> None:
         begun = time.perf_counter()
         while time.perf_counter() - begun < seconds:
@@ -551,8 +554,8 @@ def test_a_file_name_that_no_system_takes_costs_nothing_else(
 
     odd: Any = FunctionType(spin.__code__.replace(co_filename=odd_name), {"time": time})
     with nbp.profile("python", engine=engine) as p:
-        odd(0.3)
-        spin(0.3)
+        odd(1.5)
+        spin(1.5)
     names = p.trace.slices["name"].astype(str)
     assert names.str.contains("odd\N{REPLACEMENT CHARACTER}na", regex=False).any()
     assert names.str.contains("test_python_engines.py", regex=False).any()

@@ -308,7 +308,7 @@ with nbp.profile("python", "system", "heap", engine="py-spy") as p:
     status = os.waitpid(pid, 0)[1]
     time.sleep(0.2)
 lost = [issue.example for issue in p.trace.report if issue.severity != "info"]
-busy = "samples were", "gave it no time"  # how much of a processor py-spy got
+busy = "samples were", "got no CPU time"  # how much of a processor py-spy got
 print(os.waitstatus_to_exitcode(status), [one for one in lost if not any(words in one for words in busy)])
 print(p.trace.metadata["heap"]["peak_bytes"] >= 0, flush=True)  # the handler writes past the buffer
 """

@@ -24,7 +24,7 @@ shell = InteractiveShell.instance()
 shell.run_line_magic("load_ext", "notebook_prof")
 cell = """%%profile q --quiet --no-history
 total = 0
-for i in range(300_000):
+for i in range(10_000_000):
     total += i * i
 """
 shell.run_cell(cell).raise_error()

@@ -41,7 +41,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Profile:
     import time
 
     with nbp.profile("python", engine="thread"):
-        until = time.time() + 0.4
+        until = time.time() + 2
         thread = threading.Thread(target=module.work, args=(until,), name="customer-9")
         thread.start()
         module.work(until)

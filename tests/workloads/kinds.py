@@ -36,7 +36,7 @@ CELLS = (
     Kind(
         "asyncio: what a task computes, and for which lines an `await` waits",
         "the tasks wait in line 3 and then compute in `crunch`",
-        "async def task():\n    await asyncio.sleep(1)\n    crunch(500_000)\n"
+        "async def task():\n    await asyncio.sleep(1)\n    crunch(50_000)\n"
         "await asyncio.gather(task(), task())",
         r"`await asyncio\.gather\(task\(\), task\(\)\)`; it waits, with tasks suspended at line 3,",
         f"import asyncio\n{CRUNCH}",
@@ -141,7 +141,7 @@ CELLS = (
         "memory of children",
         "a child holds 300 MiB",
         "subprocess.run([sys.executable, '-c', "
-        "'import time; x = bytearray(300 << 20); x[::4096] = b\"1\" * len(x[::4096]); time.sleep(1)'])",
+        "'import time; x = bytearray(300 << 20); x[::4096] = b\"1\" * len(x[::4096]); time.sleep(4)'])",
         r"child",
         "import subprocess, sys",
         ask=LINES.format("Memory: "),
@@ -172,7 +172,16 @@ CELLS = (
         "--steps 2:5",
         LINES.format("Cell: "),
     ),
-    Kind("an empty cell", "nothing is to be reported", "# nothing yet", r"^The cell is empty\.$"),
+    Kind(
+        "an empty cell",
+        "nothing is to be reported",
+        "# nothing yet",
+        r"^The cell is empty\.$",
+        # on a busy machine even this takes longer than a trifle
+        "from notebook_prof.analysis.verdict import verdict\n"
+        "usual, verdict.TRIFLE_NS = verdict.TRIFLE_NS, 10**10",
+        ask=f"({HEADLINE}, setattr(verdict, 'TRIFLE_NS', usual))[0]",
+    ),
     Kind(
         "a short training cell",
         "one loop is nearly all of what the user wrote",
@@ -215,7 +224,7 @@ CELLS = (
     Kind(
         "one name that cannot be read",
         "line 2 takes all of it, in a file whose name has a NUL",
-        "odd(0.5)",
+        "odd(2)",
         r"^Line 2 takes (9\d|100)",
         """
         import time
