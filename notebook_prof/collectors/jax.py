@@ -184,7 +184,6 @@ class JaxCollector(Collector):
 
     @classmethod
     def availability(cls) -> Availability:
-        """Return whether JAX is installed; it is not imported here."""
         if not installed("jax"):
             return Availability(False, 'jax is not installed: pip install "notebook-prof[jax]"')
         loaded = "" if "jax" in sys.modules else "; JAX is not imported yet"
@@ -196,7 +195,6 @@ class JaxCollector(Collector):
         return self.holds | {"CUPTI"} if on_gpu else self.holds
 
     def start(self, clock: Clock) -> None:
-        """Start recording. Raises RuntimeError if a JAX profiler is already running."""
         jax: Any = require("jax", extra="jax", purpose="the jax collector")
         self._session = open_session(jax, python=self._options.stack)
         self._session.start()
@@ -211,7 +209,6 @@ class JaxCollector(Collector):
             self._planes = self._session.stop()
 
     def result(self, builder: TraceBuilder) -> None:
-        """Turn the planes into slices, flows and steps."""
         planes, self._planes, self._session = self._planes, b"", None
         if not planes:
             effect = "nothing of JAX is recorded"
@@ -221,7 +218,6 @@ class JaxCollector(Collector):
         builder.metadata["jax_version"] = str(sys.modules["jax"].__version__)
 
     def abandon(self) -> None:
-        """Stop recording and drop the data."""
         self.stop()
         self._planes, self._session = b"", None
 

@@ -261,7 +261,6 @@ class MarksCollector(Collector):
 
     @classmethod
     def availability(cls) -> Availability:
-        """Return that this collector is always available."""
         return Availability(True, "nbp.annotate, nbp.step and nbp.steps in your code")
 
     def start(self, clock: Clock) -> None:
@@ -284,7 +283,6 @@ class MarksCollector(Collector):
         return self._journal.edges(tid) if self._journal is not None else AnnotationEdges.none()
 
     def result(self, builder: TraceBuilder) -> None:
-        """Add one slice per annotation."""
         if self._journal is None:
             return
         for tid, thread in self._journal.threads().items():
@@ -320,7 +318,6 @@ class MarksCollector(Collector):
         self.report.add("step-count-unread", "loss", unread, example, effect, advice)
 
     def abandon(self) -> None:
-        """Forget everything."""
         self._remove_own()
         self._journal = None
 

@@ -248,12 +248,10 @@ class Session(Actions):
     # Called by the window, see `window.Actions`.
 
     def warm(self) -> None:
-        """Run the collectors without keeping their data."""
         self._recording = self._next_recording()
         self._recording.warm()
 
     def start(self) -> None:
-        """Start recording."""
         if self._recording is None:
             self._recording = self._next_recording()
         if self._names is not None and self.window.step_count:
@@ -263,7 +261,6 @@ class Session(Actions):
         self._watch_size()
 
     def stop(self, steps: StepRecords) -> None:
-        """End a cycle."""
         recording = self._taken_recording()
         if recording is None:
             return
@@ -329,7 +326,6 @@ class Session(Actions):
         return not kept
 
     def abandon(self) -> None:
-        """Discard a warm-up that was not followed by a recording."""
         recording = self._taken_recording()
         if recording is not None:
             recording.abandon()

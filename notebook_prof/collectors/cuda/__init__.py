@@ -315,7 +315,6 @@ class CudaCollector(Collector):
 
     @classmethod
     def availability(cls) -> Availability:
-        """Return whether a GPU can be recorded, and by which route. Does not load torch."""
         available = routes(survey())
         return available[choose(available)]
 
@@ -330,17 +329,14 @@ class CudaCollector(Collector):
         self._inner.start(clock)
 
     def stop(self) -> None:
-        """End the recording."""
         self._inner.stop()
 
     def result(self, builder: TraceBuilder) -> None:
-        """Add kernels, copies, fills and the calls that launched them."""
         builder.metadata["cuda_route"] = self._route
         self._inner.result(builder)
         self.report.extend(self._inner.report)
 
     def abandon(self) -> None:
-        """Release the route's recorder."""
         self._inner.abandon()
 
     def _check(self) -> None:

@@ -64,7 +64,6 @@ class NvmlCollector(Collector):
         return _availability()
 
     def start(self, clock: Clock) -> None:
-        """Start the thread."""
         self._thread = threading.Thread(
             target=self._run, args=(clock,), name="notebook_prof nvml", daemon=True
         )
@@ -104,7 +103,6 @@ class NvmlCollector(Collector):
             )
 
     def abandon(self) -> None:
-        """End the thread."""
         self.stop()
 
     def _numbered(self) -> list[_Gpu]:
