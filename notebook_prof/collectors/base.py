@@ -117,7 +117,9 @@ class Recording:
         claimed_by: dict[str, str] = {}
         for collector in collectors:
             if clash := sorted(collector.claims() & claimed_by.keys()):
-                self._refuse(collector, clash[0], claimed_by[clash[0]])
+                holder, effect = claimed_by[clash[0]], f"the profile has nothing from {collector.name!r}"
+                example = f"{collector.name!r} and {holder!r} both need the process-wide {clash[0]}"
+                self.report.add("collector-conflict", "error", 1, example, effect, "record them in two runs")
                 continue
             claimed_by.update(dict.fromkeys(collector.claims(), collector.name))
             self._alive.append(collector)
@@ -236,12 +238,6 @@ class Recording:
             self._fallen.append(collector)
             self._give_back(collector)
             return None
-
-    def _refuse(self, collector: Collector, thing: str, holder: str) -> None:
-        example = f"{collector.name!r} and {holder!r} both need the process-wide {thing}"
-        effect = f"the profile has nothing from {collector.name!r}"
-        advice = "record them in two runs"
-        self.report.add("collector-conflict", "error", example=example, effect=effect, advice=advice)
 
     @staticmethod
     def _give_back(collector: Collector) -> None:
