@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 
 import numpy as np
+import pandas as pd
 
 from ..errors import NotebookProfError
 from ..trace.builder import TraceBuilder
@@ -110,4 +111,4 @@ def _coded(column: Any) -> Coded:
 
 
 def _number(value: Any) -> int | None:
-    return None if value is None or value != value or str(value) == "<NA>" else int(value)
+    return None if pd.isna(value) else int(value)

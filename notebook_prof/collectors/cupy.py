@@ -35,7 +35,6 @@ class CupyCollector(Collector):
     # returns memory to the driver (``free_all_blocks``). The pools of unused GPUs are not queried, since that
     # would create a context there. Kernels are recorded by the `cuda` collector.
     name: ClassVar[str] = "cupy"
-    holds: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(self, options: object = None) -> None:
         self._cupy: Any = None

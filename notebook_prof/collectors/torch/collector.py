@@ -180,15 +180,12 @@ class TorchCollector(Collector):
         try:
             put_fused_kernels(builder)
         except Exception as error:  # another version of torch may generate different code
-            example = f"{type(error).__name__}: {error}"
             effect = "the source lines of fused kernels are unknown"
-            self.report.add("fused-kernels-unread", "info", example=example, effect=effect)
+            self.report.failed("fused-kernels-unread", "info", error, effect)
         try:
             put_loaders(self._loaders, builder, self._clock)
         except Exception as error:  # keep torch's recording in any case
-            example = f"{type(error).__name__}: {error}"
-            effect = "the work of DataLoader workers is unknown"
-            self.report.add("loaders-unread", "loss", example=example, effect=effect)
+            self.report.failed("loaders-unread", "loss", error, "the work of DataLoader workers is unknown")
 
     def abandon(self) -> None:
         self._take_hooks_away()
