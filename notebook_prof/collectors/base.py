@@ -53,13 +53,11 @@ class Collector(ABC):
         """Return whether this collector can record in this process. Loads nothing heavy."""
 
     def claims(self) -> frozenset[str]:
-        """Return the part of `holds` that this instance needs. Overridden if there are several ways to
-        record."""
+        """Return the part of `holds` that this instance needs, if there are several ways to record."""
         return self.holds
 
     def open(self) -> None:  # noqa: B027 (optional)
-        """Watch for objects that are made before the window and used in it. Called when the code starts,
-        perhaps long before the window."""
+        """Watch, when the code starts, for objects that are made before the window and used in it."""
 
     def prepare(self) -> None:  # noqa: B027 (optional)
         """Do slow work before any collector records, such as starting a process."""
@@ -76,8 +74,7 @@ class Collector(ABC):
         """Stop recording, quickly, since the user's cell waits."""
 
     def halt(self) -> int:
-        """Stop if this collector's memory grows with every event. Returns how many events are kept, 0 if
-        recording goes on."""
+        """Stop if memory grows with every event. Returns how many events are kept, 0 if it goes on."""
         return 0
 
     @abstractmethod

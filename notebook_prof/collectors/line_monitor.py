@@ -1,5 +1,4 @@
-"""Times the user's lines with ``sys.monitoring``. Only user code gets events, and hot regions are switched
-off."""
+"""Times the user's lines with ``sys.monitoring``. Only user code gets events; hot regions are turned off."""
 
 from __future__ import annotations
 

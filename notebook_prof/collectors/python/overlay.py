@@ -107,9 +107,7 @@ def overlay(
     edges = np.unique(np.concatenate([runs.begin, runs.end]))
     cuts = np.unique(np.concatenate([edges, bounds]))
     begin = cuts[:-1]
-    sample = np.searchsorted(bounds, begin, side="right") - 1
-    inside = (sample >= 0) & (sample < len(stack))
-    source = np.where(inside, stack[np.clip(sample, 0, max(len(stack) - 1, 0))] if len(stack) else -1, -1)
+    source = np.append(stack, -1)[containing((bounds[:-1], bounds[1:]), begin)]
     run = _innermost(runs, begin)
     path = np.where(run >= 0, runs.path[run], -1) if len(runs.path) else np.full(len(begin), -1, np.int64)
     width = len(runs.paths) + 1

@@ -126,7 +126,7 @@ class LoaderWatch:
     def begin_recording(self) -> None:
         """Record work that ends from now on. The workers' earlier work is left out."""
         for state in self.iterators:
-            state.rings_before = state.read_rings()
+            state.rings_before |= state.read_rings()
         self.in_process_before = {loader: ring.read() for loader, ring in self._rings.items()}
         self.start_ns = clock()
 
@@ -161,7 +161,7 @@ class LoaderWatch:
                 restore_fetcher(fetcher)
                 fetcher.__dict__.pop(_STATE, None)
             state.note_exits(iterator)
-        state.rings = state.read_rings(end=True)
+        state.rings |= state.read_rings(end=True)
 
     # Replacements of torch's functions. Each takes the original and returns the new one.
 
