@@ -285,7 +285,7 @@ class Session(Actions):
             self._sources.connect_torch()
             is_wanted = not self.plan.collectors and self._meter is None
             if is_wanted and self._recording is not None:
-                from ..collectors.torch.collector import TorchCollector  # needs torch
+                from ..collectors.torch.collector import TorchCollector  # not loaded without torch
 
                 for collector in self._make(lambda: [TorchCollector(self._options)]):
                     self._recording.join(collector)
