@@ -7,6 +7,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -55,11 +56,14 @@ class Reader(ABC):
         Unique; of several readers that recognise a file, the highest one reads it.
     describes : str
         One line for `list_formats`.
+    reads : str
+        ``.module:function``: what `read` calls, imported when there is a file to read.
     """
 
     name: ClassVar[str]
     priority: ClassVar[int]
     describes: ClassVar[str]
+    reads: ClassVar[str]
 
     def configured(self, **options: object) -> Reader:
         """Return this reader with the options given to `read_trace`. The base class accepts none.
@@ -79,9 +83,8 @@ class Reader(ABC):
     def recognises(self, probe: Probe) -> bool:
         """Return whether the bytes look like this format."""
 
-    @abstractmethod
     def read(self, data: bytes, builder: TraceBuilder) -> None:
-        """Add everything in the file to `builder`.
+        """Add everything in the file to `builder`. The base class calls the function that `reads` names.
 
         Parameters
         ----------
@@ -95,6 +98,8 @@ class Reader(ABC):
         FormatError
             If nothing can be read.
         """
+        module, function = self.reads.split(":")
+        getattr(import_module(module, type(self).__module__), function)(data, builder)
 
 
 def pieces_of(data: bytes) -> Iterator[bytes]:
@@ -107,20 +112,7 @@ class PiecesReader(Reader):
 
     @abstractmethod
     def read_pieces(self, pieces: Iterable[bytes], builder: TraceBuilder) -> None:
-        """Add everything in the file to `builder`.
-
-        Parameters
-        ----------
-        pieces : iterable of bytes
-            The file after decompression, in order.
-        builder : TraceBuilder
-            As for `read`.
-
-        Raises
-        ------
-        FormatError
-            If nothing can be read.
-        """
+        """Add everything in the file to `builder`, as `read`. Its pieces are decompressed and in order."""
 
     def read(self, data: bytes, builder: TraceBuilder) -> None:
         """Add everything in the file to `builder`; see `Reader.read`."""
@@ -132,13 +124,7 @@ class DatabaseReader(Reader):
 
     @abstractmethod
     def read_database(self, database: Database, builder: TraceBuilder) -> None:
-        """Add everything in the database to `builder`.
-
-        Raises
-        ------
-        FormatError
-            If nothing can be read.
-        """
+        """Add everything in the database to `builder`, as `read`."""
 
 
 class MarkedJsonReader(Reader):
@@ -285,17 +271,5 @@ class FolderReader(Reader):
 
     @abstractmethod
     def read_folder(self, folder: Folder, builder: TraceBuilder) -> None:
-        """Add everything in the folder to `builder`.
-
-        Parameters
-        ----------
-        folder : Folder
-            Can be used as a path (``Path(folder) / name``), but only `Folder.read` never leaves the folder.
-        builder : TraceBuilder
-            Its report counts everything that is not used.
-
-        Raises
-        ------
-        FormatError
-            If nothing can be read.
-        """
+        """Add everything in the folder to `builder`, as `read`."""
+        # ``Path(folder) / name`` is a path, but only `Folder.read` never leaves the folder.
