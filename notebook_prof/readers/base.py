@@ -115,7 +115,6 @@ class PiecesReader(Reader):
         """Add everything in the file to `builder`, as `read`. Its pieces are decompressed and in order."""
 
     def read(self, data: bytes, builder: TraceBuilder) -> None:
-        """Add everything in the file to `builder`; see `Reader.read`."""
         self.read_pieces(pieces_of(data), builder)
 
 
@@ -133,7 +132,6 @@ class MarkedJsonReader(Reader):
     marks: ClassVar[tuple[re.Pattern[bytes], ...]]
 
     def recognises(self, probe: Probe) -> bool:
-        """Return whether the head begins a JSON object with this format's keys."""
         head = probe.head
         return head.lstrip()[:1] == b"{" and all(mark.search(head) is not None for mark in self.marks)
 

@@ -26,7 +26,6 @@ class GeckoReader(Reader):
     reads = ".profile:read_profile"
 
     def recognises(self, probe: Probe) -> bool:
-        """Return whether the head is a JSON object with a profile's ``meta`` or its stack tables."""
         head = probe.head
         if head.lstrip()[:1] != b"{" or b'"traceEvents"' in head:
             return False

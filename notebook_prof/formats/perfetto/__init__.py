@@ -23,7 +23,6 @@ class PerfettoReader(Reader):
     reads = ".trace:read_trace"
 
     def recognises(self, probe: Probe) -> bool:
-        """Return whether the first packets have Perfetto's fields."""
         head, at = probe.head, 0
         own = False
         try:

@@ -69,7 +69,6 @@ class CollapsedReader(Reader):
         return is_collapsed(probe.head)
 
     def read(self, data: bytes, builder: TraceBuilder) -> None:
-        """Put the file's paths into `builder`."""
         from .collapsed import read_collapsed
 
         read_collapsed(data, self._sample_ns, builder)
@@ -154,7 +153,6 @@ class VizTracerReader(Reader):
     reads = ".viztracer:read_viztracer"
 
     def recognises(self, probe: Probe) -> bool:
-        """Return whether the head is JSON with VizTracer's metadata or categories."""
         return probe.head.lstrip()[:1] in (b"{", b"[") and _VIZTRACER.search(probe.head) is not None
 
 
@@ -171,7 +169,6 @@ class PstatsReader(Reader):
     reads = ".sums:read_pstats"
 
     def recognises(self, probe: Probe) -> bool:
-        """Return whether it begins like a marshalled dict of functions."""
         return _PSTATS.match(probe.head) is not None
 
 
@@ -188,5 +185,4 @@ class TachyonJsonlReader(Reader):
     reads = ".sums:read_tachyon_sums"
 
     def recognises(self, probe: Probe) -> bool:
-        """Return whether the first line is Tachyon's header."""
         return _TACHYON.match(probe.head) is not None

@@ -53,7 +53,6 @@ class KinetoReader(PiecesReader):
         return probe.head.lstrip()[:1] in (b"{", b"[") and _MARKS.search(probe.head) is not None
 
     def read_pieces(self, pieces: Iterable[bytes], builder: TraceBuilder) -> None:
-        """Add the file's rows to `builder`."""
         file_name = str(builder.metadata.get("file", ""))
         columns, metadata = parse(pieces, builder.report, file_name)
         builder.metadata.update(metadata)

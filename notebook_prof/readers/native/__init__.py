@@ -166,7 +166,6 @@ class NativeReader(Reader):
     describes = "our own format: a folder (.nbprof) or a zip (.nbprof.zip) of Parquet tables"
 
     def recognises(self, probe: Probe) -> bool:
-        """Return whether the bytes are a zip in our format."""
         return starts_like_ours(probe.head)
 
     def read(self, data: bytes, builder: TraceBuilder) -> None:

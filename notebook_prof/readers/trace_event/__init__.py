@@ -42,14 +42,12 @@ class TraceEventReader(Reader):
     describes = "Chrome trace JSON (Trace Event Format) of any program"
 
     def recognises(self, probe: Probe) -> bool:
-        """Return whether the head is JSON with events, or an empty list."""
         head = probe.head.lstrip()
         if head[:1] not in (b"{", b"["):
             return False
         return _MARKS.search(head) is not None or _EMPTY.match(head) is not None
 
     def read(self, data: bytes, builder: TraceBuilder) -> None:
-        """Add the file's events to `builder`."""
         read_events(data, builder)
 
 
