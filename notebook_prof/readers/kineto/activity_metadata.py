@@ -8,16 +8,16 @@ from typing import Any, Final
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from ...trace.arrays import IntArray
 from ...trace.event_tables import DEVICE_TABLES
 from ...trace.strings import Coded
-from ..codec.columns import ValueInterner
+from ..codec.columns import ValueInterner, marked
 from ..codec.tolerant_json import UNDECODABLE
 from .columns import UNNAMED, KinetoColumns
 from .event_types import EXTRA, NO_ARGUMENTS, AllArguments, extra_of
+from .instant_events import launch_links
 
 LAUNCH_NUMBERS: Final = {
     "runtime": {
@@ -178,16 +178,12 @@ def named_calls(columns: KinetoColumns) -> KinetoColumns:
     unnamed &= (columns.device < 0) & (np.asarray(columns.extra.codes) >= 0)
     rows = np.flatnonzero(unnamed)
     numbers = np.array([int(msgspec.json.decode(text).get("cbid", -1)) for text in columns.extra.values])
-    pair, pairs = pd.factorize(2 * numbers[columns.extra.codes[rows]] + _in_driver(columns, rows))
+    in_driver = marked(columns.kind, lambda kind: kind.lower().endswith("_driver"))[rows]
+    pair, pairs = pd.factorize(2 * numbers[columns.extra.codes[rows]] + in_driver)
     words = [_call_name(int(key) // 2, bool(key % 2)) for key in pairs]
     codes = np.array(columns.name.codes, np.int64)
     codes[rows] = len(columns.name.values) + pair
     return replace(columns, name=Coded(codes, [*columns.name.values, *words]))
-
-
-def _in_driver(columns: KinetoColumns, rows: IntArray) -> npt.NDArray[np.bool_]:
-    driver = np.array([kind.lower().endswith("_driver") for kind in columns.kind.values], bool)
-    return np.asarray(driver[columns.kind.codes[rows]])
 
 
 def _call_name(number: int, in_driver: bool) -> str:
@@ -267,18 +263,12 @@ def _with_launches(columns: KinetoColumns) -> Coded | None:
     codes = np.asarray(extra.codes, np.int64)
     has_grid = np.array([*("grid" in each for each in metadata), False])[codes]
     whole = np.array([*(all(name in each for name in _ON_LAUNCH) for each in metadata), False])[codes]
-    call = np.flatnonzero((columns.device < 0) & (columns.correlation >= 0) & has_grid)
-    if not len(call):
+    calls = (columns.device < 0) & has_grid
+    if not calls.any():
         return extra
-    of_kernel = np.array([*(kind.lower() in _KERNEL_TYPES for kind in columns.kind.values), False])
-    kernel = (columns.device >= 0) & (columns.correlation >= 0) & ~whole
-    kernel &= of_kernel[np.asarray(columns.kind.codes)]
-    rows = np.flatnonzero(kernel)
-    call = call[np.argsort(columns.correlation[call], kind="stable")]
-    keys = columns.correlation[call]
-    at = np.minimum(np.searchsorted(keys, columns.correlation[rows]), len(keys) - 1)
-    same = keys[at] == columns.correlation[rows]
-    return _merged(extra, metadata, codes, rows[same], call[at[same]])
+    of_kernel = marked(columns.kind, lambda kind: kind.lower() in _KERNEL_TYPES)
+    call, rows = launch_links(columns, calls, (columns.device >= 0) & ~whole & of_kernel)
+    return _merged(extra, metadata, codes, rows, call)
 
 
 def _merged(

@@ -16,10 +16,11 @@ from ...trace.nesting import nest
 from ...trace.report import ImportReport
 from ...trace.strings import Coded
 from ...trace.taxonomy import LAUNCH_CALL
-from ..codec.numbers import identifiers, to_ns
+from ..codec.columns import marked
+from ..codec.numbers import integers, to_ns
 from ..codec.tolerant_json import NOTHING, UNDECODABLE
 from ..events import add_arguments, argument_rows
-from .columns import MAX_DEVICE, CounterColumns, KinetoColumns, concrete_matters, rows_of
+from .columns import MAX_DEVICE, CounterColumns, KinetoColumns, concrete_matters
 
 _BACKEND_MARKS: Final = ("kernel_backend", "kernel_hash")
 _BACKEND_KEYS: Final = (*_BACKEND_MARKS, "kernel_file", "kernel_kwargs", "num_warps", "num_stages", "grid")
@@ -185,7 +186,7 @@ class ProfilerRanges:
         if not len(keep):
             return None
         rows = [self._rows[i] for i in keep.tolist()]
-        device = identifiers([row.pid if isinstance(row.pid, int | str) else None for row, _ in rows])
+        device = integers([row.pid if isinstance(row.pid, int | str) else None for row, _ in rows])
         names, values = [str(row.name) for row, _ in rows], pd.DataFrame([own for _, own in rows])
         device = np.clip(device, 0, MAX_DEVICE)
         return RangeColumns(ts[keep] + base, dur[keep], device, names, values.astype("float64"))
@@ -232,13 +233,11 @@ def _is_number(value: object) -> bool:
 
 def _operators(columns: KinetoColumns, count: int) -> list[list[str | None]]:
     """Return the outermost and innermost operator of each launch; all None without `count` launches."""
-    launches = np.array([LAUNCH_CALL.fullmatch(name) is not None for name in columns.name.values])
-    call = np.flatnonzero(rows_of(columns.name, launches) & (columns.device < 0))
+    call = np.flatnonzero(marked(columns.name, LAUNCH_CALL.fullmatch) & (columns.device < 0))
     if len(call) != count:
         return [[None] * count] * 2
     call = call[np.argsort(columns.ts[call], kind="stable")]
-    is_operator = np.array([kind == "cpu_op" for kind in columns.kind.values], bool)
-    operator = np.flatnonzero(rows_of(columns.kind, is_operator))
+    operator = np.flatnonzero(marked(columns.kind, "cpu_op".__eq__))
     both = np.concatenate([operator, call])
     thread = columns.tid[both]
     _, parent, _ = nest(thread, columns.ts[both], columns.dur[both])

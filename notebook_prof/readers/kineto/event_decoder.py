@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from ...trace.report import ImportReport
-from ..codec.tolerant_json import UNDECODABLE, add_broken_row, mend, row_texts
+from ..codec.tolerant_json import UNDECODABLE, add_broken_row, add_cut_list, mend, row_texts
 from .column_builder import ColumnBuilder
 from .event_types import (
     MOST,
@@ -162,11 +162,7 @@ def _decode_one_by_one(chunk: bytes, last: bool, is_array: bool, report: ImportR
     text = chunk.decode(errors="replace")
     event_texts, end, complete = row_texts(text, 1)
     if not complete and not (is_array and end >= len(text)):
-        report.truncated(
-            "the list of events has no end",
-            "the last events are missing",
-            advice="the writing process was probably killed",
-        )
+        add_cut_list(report)
     events = [event for each in event_texts if (event := _decode_event(each, report)) is not None]
     tail = text[end + 1 :].encode() if complete else b""
     return Decoded(events, MOST, b"", tail if last or tail.strip() else None)

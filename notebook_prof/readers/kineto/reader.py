@@ -16,13 +16,13 @@ from ...trace.builder import TraceBuilder
 from ...trace.report import ImportReport
 from ...trace.strings import Coded
 from ..base import PiecesReader, Probe
-from ..codec.columns import ValueInterner
+from ..codec.columns import ValueInterner, marked
 from ..codec.tolerant_json import UNDECODABLE, add_second_list, decoded, mend
 from .activity_metadata import extra_text
 from .arguments import module_path, to_json
 from .assemble import assemble
 from .column_builder import ColumnBuilder, add_pairs_and_marks
-from .columns import BOOKKEEPING_TYPES, DEVICE, MAX_DEVICE, UNKNOWN, KinetoColumns, is_known, rows_of
+from .columns import BOOKKEEPING_TYPES, DEVICE, MAX_DEVICE, UNKNOWN, KinetoColumns, is_known
 from .event_decoder import EVENTS, EventText, read_events
 
 _MARKS: Final = re.compile(
@@ -99,7 +99,7 @@ def _columns(events: ColumnBuilder, base: int, rank: int | None, report: ImportR
     on_device = (flags & DEVICE > 0) | ((flags & UNKNOWN > 0) & (device >= 0) & (stream >= 0))
     kind = Coded(column("kind"), kinds)
     # a wait for the whole device is on stream -1, whose absolute value Kineto writes as the thread
-    waits = rows_of(kind, np.array([name == "cuda_sync" for name in kinds], bool))
+    waits = marked(kind, "cuda_sync".__eq__)
     columns = KinetoColumns(
         ts=column("ts") + base,
         dur=column("dur"),

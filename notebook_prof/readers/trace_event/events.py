@@ -75,12 +75,9 @@ def decode(data: bytes, report: ImportReport) -> TraceEventFile:
         report.add("no-events", "info", 1, example, "all tables are empty")
         return TraceEventFile(rows=[])
     try:
-        envelope, rows = decode_events(text, TraceEventFile, EventRow, report)
+        envelope = decode_events(text, TraceEventFile, EventRow, report)
     except RecursionError as error:
         raise FormatError("its JSON is nested too deeply for a trace") from error
-    envelope = envelope or TraceEventFile()
-    if rows is not None:
-        envelope.rows = rows
     samples = _samples(envelope.samples, report)
     _count_system_events(envelope.system, report)
     if envelope.rows is UNSET and not samples:
