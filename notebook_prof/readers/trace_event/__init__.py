@@ -87,6 +87,3 @@ def _count_unused(events: EventColumns, arguments: CollectedArguments, builder: 
     bare = sum(len(row.arguments()) > 2 for row in events.rows if row.ph not in ("C", "M")) - arguments.count
     effect = "those of arrows, samples and events that are no slices are left out"
     builder.report.add("arguments-not-kept", "info", bare, effect=effect)
-
-
-__all__ = ["TraceEventReader", "read_events"]

@@ -145,9 +145,6 @@ class FileStacks:
             for entry in self._entries.values()
         ]
 
-    def __len__(self) -> int:
-        return len(self.frames)
-
     def path(self, leaf: Any) -> list[int]:
         """Return a leaf's stack as positions in `frames`, root first; cut if a frame is its own ancestor."""
         positions: dict[int, None] = {}
