@@ -209,6 +209,3 @@ def _report(issues: list[dict[str, Any]]) -> ImportReport:
         texts = {name: str(issue[name]) for name in ("code", "severity", "example", "effect", "advice")}
         report.add(**texts, count=int(issue["count"]))  # type: ignore[arg-type]
     return report
-
-
-__all__ = ["NativeReader"]
