@@ -129,11 +129,7 @@ class StackTree(NamedTuple):
 
 
 def stack_tree(
-    parent: IntArray,
-    frame: IntArray,
-    frames: Sequence[CallFrame],
-    report: ImportReport,
-    waits: BoolArray,
+    parent: IntArray, frame: IntArray, frames: Sequence[CallFrame], report: ImportReport, waits: BoolArray
 ) -> tuple[StackTree, IntArray]:
     """Make a tree that contains each path of frames once, and return the node in it of each node given."""
     # Each parent comes before its children, and `frames` need not be distinct. Stacks deeper than `MAX_DEPTH`

@@ -97,12 +97,8 @@ def _copies(session: NsysSession, rows: TableRows, events: _Events) -> NsysWork:
     kinds = [rows.ints(name) for name in ("copyKind", "srcKind", "dstKind")]
     code, first = groups(*kinds)
     name = Coded(code, [_copy_name(*own) for own in np.stack(kinds, axis=1)[first].tolist()])
-    facts = {
-        "bytes": _optional(rows, "bytes"),
-        "graph_node": _optional(rows, "graphNodeId", zero_is_none=True),
-    }
     unified = np.isin(rows.ints("copyKind"), _UNIFIED)
-    work = _add(session, rows, name, "memcpy", "gpu_memcpy", events, facts, unified)
+    work = _add(session, rows, name, "memcpy", "gpu_memcpy", events, _moved(rows), unified)
     # no call launched migrations: their numbers mean nothing
     return NsysWork(*(column[~unified] for column in work))
 
@@ -111,11 +107,12 @@ def _fills(session: NsysSession, rows: TableRows, events: _Events) -> NsysWork:
     code, first = groups(rows.ints("memKind"))
     kinds = [_memory(kind) for kind in rows.ints("memKind")[first].tolist()]
     name = Coded(code, [f"Memset ({kind})" if kind else "Memset" for kind in kinds])
-    facts = {
-        "bytes": _optional(rows, "bytes"),
-        "graph_node": _optional(rows, "graphNodeId", zero_is_none=True),
-    }
-    return _add(session, rows, name, "memset", "gpu_memset", events, facts)
+    return _add(session, rows, name, "memset", "gpu_memset", events, _moved(rows))
+
+
+def _moved(rows: TableRows) -> dict[str, Any]:
+    node = _optional(rows, "graphNodeId", zero_is_none=True)
+    return {"bytes": _optional(rows, "bytes"), "graph_node": node}
 
 
 def _graphs(session: NsysSession, rows: TableRows, events: _Events) -> NsysWork:

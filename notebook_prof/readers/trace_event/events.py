@@ -147,7 +147,6 @@ class Tracks:
     def __init__(self, events: EventColumns, builder: TraceBuilder) -> None:
         self._events, self._builder = events, builder
         self._threads, self.processes = _names(events, builder)
-        self._track: dict[int, int] = {}
         if self.processes:
             builder.metadata["processes"] = {str(pid): name for pid, name in self.processes.items()}
 
@@ -165,8 +164,6 @@ class Tracks:
         return pid_number, self.processes.get(pid) or word
 
     def _of_thread(self, code: int) -> int:
-        if (track := self._track.get(code)) is not None:
-            return track
         pid, tid = self._events.thread_ids[code]
         name = self._threads.get((pid, tid)) or (f"thread {tid}" if tid is not None else "")
         pid_number, tid_number = number(pid), number(tid)
@@ -174,8 +171,7 @@ class Tracks:
             # ids that are words become part of the name, which distinguishes the tracks
             word = self.process(code)[1] if pid_number is None else ""
             name = " · ".join(part for part in (word, name) if part) or "events"
-        self._track[code] = track = self._builder.track(name, pid=pid_number, tid=tid_number)
-        return track
+        return self._builder.track(name, pid=pid_number, tid=tid_number)
 
 
 def _names(events: EventColumns, builder: TraceBuilder) -> tuple[dict[Any, str], dict[Any, str]]:
