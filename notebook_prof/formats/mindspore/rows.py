@@ -32,7 +32,6 @@ class MindSporeArguments(Struct, gc=False):
     op_full_name: Scalar = None
     task: Scalar = field(name="Task Type", default=None)
     stream: Scalar = field(name="Stream Id", default=None)
-    connection: Scalar = field(name="connection_id", default=None)
     iteration: Scalar = field(name="Iteration ID", default=None)
 
 

@@ -229,15 +229,13 @@ def _facts(
     for name, kind in kinds.items():
         values = [each.get(name) for each in distinct]
         if any(value is not None for value in values):
-            facts[name] = _text(values) if kind == "text" else _number(values, kind)
+            facts[name] = _column(values, kind)
     return rows, pd.DataFrame(facts, index=range(len(distinct))).iloc[codes[rows]]
 
 
-def _text(values: list[Any]) -> pd.Series[Any]:
-    return pd.Series(pd.Categorical([None if value is None else str(value) for value in values]))
-
-
-def _number(values: list[Any], kind: str) -> pd.Series[Any]:
+def _column(values: list[Any], kind: str) -> pd.Series[Any]:
+    if kind == "text":
+        return pd.Series(pd.Categorical([None if value is None else str(value) for value in values]))
     if kind == "Int64" and all(value is None or isinstance(value, int) for value in values):
         fits = [value if value is not None and abs(value) < 1 << 63 else None for value in values]
         return pd.Series(fits, dtype="Int64")

@@ -51,7 +51,7 @@ def argument_table(columns: KinetoColumns) -> pd.DataFrame:
     for own in (*(_codes(part, rows) for part in parts.values()), mattering):
         key, _ = pd.factorize(key * (int(own.max(initial=-1)) + 2) + own + 1)
     _, first, group, count = np.unique(key, return_index=True, return_inverse=True, return_counts=True)
-    texts = {name: _texts(part, rows[first]) for name, part in parts.items()}
+    texts = {name: _words(part, _codes(part, rows[first])) for name, part in parts.items()}
     texts["concrete"] = _texts_of_any(columns.concrete, values, group, len(first))
     texts["count"] = pd.Series(count.astype(np.int64))
     texts["strides"] = _texts_of_any(columns.strides, _codes(columns.strides, rows), group, len(first))
@@ -62,10 +62,6 @@ def _codes(part: Coded | None, rows: IntArray) -> IntArray:
     if part is None:
         return np.full(len(rows), -1, np.int64)
     return np.asarray(part.codes, np.int64)[rows]
-
-
-def _texts(part: Coded | None, rows: IntArray) -> pd.Series[Any]:
-    return _words(part, _codes(part, rows))
 
 
 def _texts_of_any(part: Coded | None, codes: IntArray, group: IntArray, groups: int) -> pd.Series[Any]:
@@ -170,7 +166,7 @@ class ProfilerRanges:
                 args = _ARGS.decode(row.args) if row.args else {}
             except UNDECODABLE:
                 continue
-            values = {name: float(value) for name, value in args.items() if _is_number(value)}
+            values = {name: float(value) for name, value in args.items() if type(value) in (int, float)}
             if values:  # the text from which it was decoded is not kept
                 row.ts, row.dur, row.args = row.ts.copy(), row.dur.copy(), NOTHING
                 self._rows.append((row, values))
@@ -225,10 +221,6 @@ def range_table(ranges: RangeColumns, columns: KinetoColumns) -> pd.DataFrame:
     table["top_operator"] = pd.Categorical(outer)
     table["operator"] = pd.Categorical(inner)
     return pd.concat([table, ranges.values.iloc[order].reset_index(drop=True)], axis=1)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _operators(columns: KinetoColumns, count: int) -> list[list[str | None]]:

@@ -90,7 +90,7 @@ def parse(pieces: Iterable[bytes], report: ImportReport, file_name: str = "") ->
 
 def _columns(events: ColumnBuilder, base: int, rank: int | None, report: ImportReport) -> KinetoColumns:
     column = events.column
-    flags, pid, tid = column("flags"), column("pid"), column("tid")
+    flags, pid, tid, dims = column("flags"), column("pid"), column("tid"), column("dims")
     kinds = [kind or "" for kind in events.types]
     unknown = sorted(kind for kind in kinds if not is_known(kind) and kind.lower() not in BOOKKEEPING_TYPES)
     example, effect = ", ".join(map(repr, unknown[:5])), "counted as operators"
@@ -112,7 +112,7 @@ def _columns(events: ColumnBuilder, base: int, rank: int | None, report: ImportR
         correlation=column("correlation"),
         sequence=column("sequence"),
         fwd_thread=column("fwd_thread"),
-        shapes=_texts(_first(column("dims"), column("old_dims")), events.dims, _normalized(repr)),
+        shapes=_texts(np.where(dims > 0, dims, column("old_dims")), events.dims, _normalized(repr)),
         dtypes=_texts(column("dtypes"), events.dtypes, _normalized(to_json)),
         concrete=_texts(column("concrete"), events.concrete, _normalized(to_json)),
         strides=_texts(column("strides"), events.strides, _normalized(to_json)),
@@ -147,11 +147,6 @@ def _normalized(text_of: Callable[[Any], str]) -> Callable[[bytes], str]:
         return text_of(value) if value else ""
 
     return text
-
-
-def _first(a: IntArray, b: IntArray) -> IntArray:
-    """Return the codes of `a`, or of `b` where `a` has none (0)."""
-    return np.where(a > 0, a, b) if b.any() else a
 
 
 def _texts(codes: IntArray, values: ValueInterner, text: Callable[[Any], str]) -> Coded | None:
