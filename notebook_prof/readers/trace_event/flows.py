@@ -194,6 +194,8 @@ def _enclosing(placed: Placed, track: IntArray, ts: IntArray) -> IntArray:
 
 def _following(placed: Placed, track: IntArray, ts: IntArray) -> IntArray:
     """Return the position of the next slice that begins on the track; -1 for none."""
+    if not len(ts):  # as in most files
+        return ts
     starts = pd.DataFrame({"ts": placed.ts, "track": placed.track, "at": np.arange(len(placed.row))})
     order = np.argsort(ts, kind="stable")
     ends = pd.DataFrame({"ts": ts[order], "track": track[order]})
