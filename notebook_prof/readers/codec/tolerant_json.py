@@ -18,10 +18,10 @@ UNDECODABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """Errors that decoders raise."""
 
 
-def decoded(text: bytes | msgspec.Raw | str) -> Any:
-    """Decode a JSON value; None for any other text."""
+def decoded(text: bytes | memoryview | msgspec.Raw | str, kind: Any = Any) -> Any:
+    """Decode a JSON value of some type; None for any other text."""
     try:
-        return msgspec.json.decode(text)
+        return msgspec.json.decode(text, type=kind)
     except UNDECODABLE:
         return None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ from ...trace.arrays import IntArray
 from ...trace.event_tables import DEVICE_TABLES
 from ...trace.strings import Coded
 from ..codec.columns import ValueInterner, marked
-from ..codec.tolerant_json import UNDECODABLE
+from ..codec.tolerant_json import UNDECODABLE, decoded
 from .columns import UNNAMED, KinetoColumns
 from .event_types import EXTRA, NO_ARGUMENTS, AllArguments, extra_of
 from .instant_events import launch_links
@@ -54,7 +54,6 @@ LAUNCH_NUMBERS: Final = {
 _KERNEL_TYPES: Final = ("kernel", "concurrent_kernel")
 _ON_LAUNCH: Final = ("grid", "block", "shared_memory")
 _CHUNK: Final = 4096
-_decoder: Final = msgspec.json.Decoder(AllArguments)
 _list_decoder: Final = msgspec.json.Decoder(list[AllArguments])
 _LAUNCH: Final = {
     "grid": "text",  # such as ``[40, 1, 1]``, and so is `block`
@@ -125,20 +124,12 @@ def activity_metadata(texts: Sequence[str]) -> tuple[Coded, int]:
         try:
             arguments: list[AllArguments] = _list_decoder.decode("[" + ",".join(part) + "]")
         except UNDECODABLE:
-            arguments = list(_one_by_one(part))
+            arguments = [decoded(text, AllArguments) or NO_ARGUMENTS for text in part]
             unreadable += sum(one is NO_ARGUMENTS for one in arguments)
         codes[start : start + len(part)] = distinct.column(map(extra_of, arguments))
     values = ValueInterner({"": 0})
     lookup = values.column(map(extra_text, distinct)) - 1
     return Coded(lookup[codes].astype(np.int64), list(values)[1:]), unreadable
-
-
-def _one_by_one(texts: list[str]) -> Iterator[AllArguments]:
-    for text in texts:
-        try:
-            yield _decoder.decode(text)
-        except UNDECODABLE:
-            yield NO_ARGUMENTS
 
 
 def attribute_tables(columns: KinetoColumns) -> dict[str, pd.DataFrame]:

@@ -18,7 +18,7 @@ from ...trace.strings import Coded
 from ...trace.taxonomy import LAUNCH_CALL
 from ..codec.columns import marked
 from ..codec.numbers import integers, to_ns
-from ..codec.tolerant_json import NOTHING, UNDECODABLE
+from ..codec.tolerant_json import NOTHING, decoded
 from ..events import add_arguments, argument_rows
 from .columns import MAX_DEVICE, CounterColumns, KinetoColumns, concrete_matters
 
@@ -133,10 +133,6 @@ class _RangeRow(Struct, gc=False):
     args: Raw = NOTHING
 
 
-_ROWS: Final = msgspec.json.Decoder(list[_RangeRow])
-_ARGS: Final = msgspec.json.Decoder(dict[str, Any])
-
-
 class RangeColumns(Struct):
     """The profiler's ranges, in the order of the file."""
 
@@ -157,15 +153,9 @@ class ProfilerRanges:
         """Read the counters of the `expected` ranges in a list of events."""
         # `text` is empty if the events could not be read as a list.
         read = 0
-        try:
-            rows = [row for row in _ROWS.decode(text) if row.cat == ACTIVITY_TYPE] if text else []
-        except UNDECODABLE:
-            rows = []
-        for row in rows:
-            try:
-                args = _ARGS.decode(row.args) if row.args else {}
-            except UNDECODABLE:
-                continue
+        rows = decoded(text, list[_RangeRow]) or []
+        for row in (row for row in rows if row.cat == ACTIVITY_TYPE):
+            args = decoded(row.args, dict[str, Any]) or {}
             values = {name: float(value) for name, value in args.items() if type(value) in (int, float)}
             if values:  # the text from which it was decoded is not kept
                 row.ts, row.dur, row.args = row.ts.copy(), row.dur.copy(), NOTHING

@@ -117,10 +117,7 @@ def _lines(text: bytes, report: ImportReport) -> list[EventRow] | None:
     first, _, further = text.partition(b"\n")
     if not further.lstrip().startswith(b"{"):
         return None
-    try:
-        if not msgspec.json.decode(first, type=EventRow).ph:
-            return None
-    except UNDECODABLE:
+    if (event := decoded(first, EventRow)) is None or not event.ph:
         return None
     try:
         return msgspec.json.Decoder(EventRow).decode_lines(text)
