@@ -290,7 +290,7 @@ _AT_ONCE: Final = 1 << 14
 def write_perfetto(trace: Trace, path: str | os.PathLike[str]) -> None:
     """Write a Trace as Perfetto protobuf, which ui.perfetto.dev and `read_trace` open; ``.gz`` compresses."""
     # Threads are threads of their process, streams tracks of their GPU, counters have their unit. Slices are
-    # begins and ends, in order of time. If slices of a track cross, which Perfetto cannot show, the shorter
+    # begins and ends, in order of time. If slices of a track cross, which Perfetto cannot show, the later
     # ones are on tracks beside it, named ``main (2)``. Flows are numbered. Phase, step, module, shapes,
     # correlation, device and stream are annotations, and so are the event's arguments and launch settings.
     # Allocations are ``[memory]`` instants, as in PyTorch's export. Times are nanoseconds of the boot clock,
