@@ -62,13 +62,7 @@ class CountedInterrupts:
 
 
 class DelayedInterrupt(CountedInterrupts):
-    """Delays interrupts until the block has ended.
-
-    >>> with DelayedInterrupt(deliver=False) as interrupt:
-    ...     signal.raise_signal(signal.SIGINT)
-    >>> interrupt.count
-    1
-    """
+    """Delays interrupts until the block has ended."""
 
     # Starting and stopping collectors takes milliseconds and must not be left half done: a second Ctrl-C
     # during a stop left PyTorch's profiler on. Only the main thread gets interrupts, so this does nothing in

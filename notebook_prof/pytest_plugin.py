@@ -87,8 +87,7 @@ class Recorder:
         )
 
     def judge(self, recording: Profile, limits: list[str], changes: list[str], number: int) -> None:
-        """Check the limits, and the changes against the baseline. Raises ExpectationError if one fails or
-        cannot be decided."""
+        """Check limits, and changes from the baseline; ExpectationError if one fails or is not decided."""
         __tracebackhide__ = True
         import notebook_prof as nbp
 

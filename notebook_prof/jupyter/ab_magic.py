@@ -63,12 +63,7 @@ class Turns:
 
 
 def parse(line: str, cell: str) -> Turns:
-    """Parse the magic's line, and split the cell; OptionError without valid options and two bodies.
-
-    >>> turns = parse("c --rounds 4 --steps 3:14", "x = 1\\n%% b\\nx = 2\\n")
-    >>> turns.name, turns.rounds, turns.a, turns.b, turns.line
-    ('c', 4, 'x = 1\\n', 'x = 2\\n', '--steps 3:14 --quiet --no-history')
-    """
+    """Parse the magic's line, and split the cell; OptionError without valid options and two bodies."""
     parser = options.OptionParser(prog=MAGIC, add_help=False, allow_abbrev=False)
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--until")

@@ -181,11 +181,7 @@ def _operation(name: str) -> str:
 
 
 def base_of(name: str) -> str:
-    """Return the function's own name, without return type, namespaces, template arguments and parameters.
-
-    >>> base_of("void cudnn::ops::nchwToNhwcKernel<float, 3>(float const*)")
-    'nchwToNhwcKernel'
-    """
+    """Return the function's own name, without return type, namespaces, template arguments and parameters."""
     text = name.replace("(anonymous namespace)", "anonymous").removeprefix("void ")
     stop = len(text)
     for mark in "<(":

@@ -19,13 +19,7 @@ _LEAVES_S: Final = 2.0
 
 
 class DeferredTrace:
-    """Builds a Trace once, in a background thread, while the kernel is idle or somebody waits.
-
-    >>> from notebook_prof.trace import TraceBuilder
-    >>> deferred = DeferredTrace(TraceBuilder().seal)
-    >>> len(deferred.get().slices), deferred.ready
-    (0, True)
-    """
+    """Builds a Trace once, in a background thread, while the kernel is idle or somebody waits."""
 
     # The work never runs in the requesting thread, so Ctrl-C stops the wait, not the build. While a recording
     # runs in this process, the work pauses unless somebody is waiting. If nobody can request the Trace any
@@ -47,8 +41,7 @@ class DeferredTrace:
         self._work.start_later()
 
     def get(self) -> Trace:
-        """Wait for the Trace and return it. Raises `build`'s error; NotRecordedError after a fork or at
-        exit."""
+        """Wait for the Trace. Raises the error of `build`; NotRecordedError after a fork or at exit."""
         work = self._work
         if not work.done.is_set():
             with work.idle.hurried():

@@ -54,11 +54,7 @@ def sizes(values: IntArray) -> IntArray:
 
 
 class MessageColumn:
-    """A part of many messages: common bytes, and numbers of each message.
-
-    >>> MessageColumn(2).constant(b"\\x08").varint(np.array([1, 150])).array().to_pylist()
-    [b'\\x08\\x01', b'\\x08\\x96\\x01']
-    """
+    """A part of many messages: common bytes, and numbers of each message."""
 
     def __init__(self, count: int) -> None:
         self._count = count
