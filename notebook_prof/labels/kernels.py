@@ -191,11 +191,6 @@ def base_of(name: str) -> str:
     return text[:stop].rstrip().rpartition("::")[2].rpartition(" ")[2] or name
 
 
-def plain_base(name: str) -> str:
-    """Return `base_of` without ``Kernel`` at its end."""
-    return without_suffix(base_of(name))
-
-
 def without_suffix(name: str) -> str:
     """Return a function's name without ``Kernel`` or ``.kd`` at its end."""
     return _SUFFIXES.sub("", name) or name

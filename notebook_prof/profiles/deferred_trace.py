@@ -38,7 +38,7 @@ class DeferredTrace:
 
     def start(self) -> None:
         """Queue the build behind those that were started before, unless it has begun already."""
-        self._work.start_later()
+        self._work.start(later=True)
 
     def get(self) -> Trace:
         """Wait for the Trace. Raises the error of `build`; NotRecordedError after a fork or at exit."""
@@ -69,26 +69,18 @@ class _TraceBuild:
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
-    def start(self) -> None:
-        """Run the build at once in a new thread, unless it has begun."""
+    def start(self, later: bool = False) -> None:
+        """Run the build in a new thread unless it has begun, or `later` in that of queued builds."""
         with self._lock:
             if self._build is None or self._thread is not None:
                 return
             _unfinished.add(self)
             at_exit(_leave)
-            self._thread = start_thread(self.run, THREAD)
-            if self._thread is not None:
-                return
-        self.run()
-
-    def start_later(self) -> None:
-        """Run the build in the thread that runs queued builds one at a time."""
-        with self._lock:
-            if self._build is None or self._thread is not None:
-                return
-            _unfinished.add(self)
-            at_exit(_leave)
-        _queue.put(self.run)
+            if not later:
+                self._thread = start_thread(self.run, THREAD)
+                if self._thread is not None:
+                    return
+        _queue.put(self.run) if later else self.run()
 
     def run(self) -> None:
         """Build the Trace, unless another thread has begun to."""

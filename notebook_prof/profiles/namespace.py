@@ -76,8 +76,8 @@ def _method(analysis: Callable[..., Any]) -> Callable[..., Any]:
 class Namespace:
     """Methods of one topic of a Profile.
 
-    A subclass defines `path`, its name on a Profile, and its methods. If it has ``__call__``, the namespace
-    can also be called.
+    A subclass has a `path`, its name on a Profile, and methods. If it has ``__call__``, the namespace can
+    also be called.
 
     Examples
     --------
@@ -93,7 +93,10 @@ class Namespace:
     """
 
     __slots__ = ("_profile",)
-    path: ClassVar[str] = ""
+    path: ClassVar[str]
+
+    def __init_subclass__(cls, path: str) -> None:
+        cls.path = path
 
     def __init__(self, profile: Any) -> None:
         self._profile = profile

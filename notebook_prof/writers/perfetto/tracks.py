@@ -180,17 +180,13 @@ class Descriptions:
         for track, row in self._rows.items():
             self._described(track, -1 if row["kind"] in _VALUES else 0)
 
-    def slices(self, track: IntArray, lane: IntArray) -> IntArray:
-        """Return the numbers of the tracks of these lanes."""
-        width = int(lane.max(initial=0)) + 1
-        keys, code = np.unique(track * width + lane, return_inverse=True)
-        uuids = [self._described(*divmod(key, width)) for key in keys.tolist()]
-        return np.array([*uuids, 0], np.int64)[code]
-
-    def values(self, track: IntArray) -> IntArray:
-        """Return the numbers of the tracks of these counters."""
-        keys, code = np.unique(track, return_inverse=True)
-        return np.array([*(self._described(key, -1) for key in keys.tolist()), 0], np.int64)[code]
+    def numbers(self, track: IntArray, lane: IntArray | int = 0) -> IntArray:
+        """Return the number of the lane of each track, lane -1 for counters; 0 without a track."""
+        width = int(np.max(lane, initial=0)) + 2
+        keys, code = np.unique(track * width + lane + 1, return_inverse=True)
+        places = [divmod(key, width) for key in keys.tolist()]
+        uuids = [self._described(of, at - 1) if of >= 0 else 0 for of, at in places]
+        return np.array(uuids, np.int64)[code]
 
     def beside(self, name: str) -> int:
         """Return the number of a further top-level track."""
