@@ -100,7 +100,8 @@ class PerfettoEvents:
         """Yield the packets as bytes, some ten thousand at a time."""
         schedule = self._schedule()
         for start in range(0, len(schedule.ts), _CHUNK):
-            part = EventOrder(*(column[start : start + _CHUNK] for column in schedule))
+            rows = slice(start, start + _CHUNK)
+            part = EventOrder(schedule.ts[rows], schedule.kind[rows], schedule.row[rows])
             yield _packets(part.ts, self._track_events(part))
 
     def _places(self, own: BoolArray) -> IntArray:
