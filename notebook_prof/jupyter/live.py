@@ -218,12 +218,7 @@ class LiveState:
 
 
 def time_by_line(ts: IntArray, line: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the lines of marks, ascending, and the time from each mark to the next one.
-
-    >>> lines, spent = time_by_line(np.array([0, 5, 6, 9]), np.array([2, 3, 2, 3]))
-    >>> lines.tolist(), spent.tolist()
-    ([2, 3], [8, 1])
-    """
+    """Return the lines of marks, ascending, and the time from each mark to the next one."""
     lines, number = np.unique(line[:-1], return_inverse=True)
     spent = np.zeros(len(lines), np.int64)
     np.add.at(spent, number, np.maximum(np.diff(ts), 0))
