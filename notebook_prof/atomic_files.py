@@ -20,15 +20,7 @@ PRIVATE: Final = 0o600
 
 @contextmanager
 def atomic_file(path: str | os.PathLike[str], *, private: bool = False) -> Iterator[IO[bytes]]:
-    """Open a file for writing. It replaces `path` when the block ends without an error.
-
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "report.html"
-    >>> with atomic_file(path) as file:
-    ...     _ = file.write(b"<p>")
-    >>> path.read_text(), len(list(path.parent.iterdir()))
-    ('<p>', 1)
-    """
+    """Open a file for writing. It replaces `path` when the block ends without an error."""
     # Pipes, ``/dev/stdout`` and other special files are written to directly. A `private` file is accessible
     # to its owner only; an existing file keeps its mode. Raises WriteError if the file cannot be written.
     try:

@@ -37,12 +37,7 @@ class Cancelled(BaseException):
 class IdleTime:
     """Lets background threads work, one at a time, while the kernel is idle or after `patience_s` has passed.
 
-    The work pauses while `hold` returns True, unless somebody waits for it or `is_urgent` returns True.
-
-    >>> idle = IdleTime()
-    >>> with idle.used(), idle.hurried():
-    ...     checkpoint()
-    """
+    The work pauses while `hold` returns True, unless somebody waits for it or `is_urgent` returns True."""
 
     def __init__(
         self,
@@ -176,8 +171,7 @@ def kernel_is_idle() -> bool:
 
 
 def start_thread(work: Callable[[], object], name: str) -> threading.Thread | None:
-    """Start a daemon thread. Returns None if threads cannot be started, as in Pyodide or in an exiting
-    process."""
+    """Start a daemon thread; None where threads cannot start: in Pyodide, or in a process that ends."""
     thread = threading.Thread(target=work, name=name, daemon=True)
     try:
         thread.start()

@@ -96,7 +96,6 @@ def checked_columns(what: str, by: str | Iterable[str], allowed: Iterable[str]) 
 
 
 def bounded_repr(value: Any) -> str:
-    """Return a value's text for messages: at most three levels, five items per level and `LONGEST`
-    characters."""
+    """Return a value's text for messages: three levels, five items each and `LONGEST` characters at most."""
     text = _SHORT.repr(value)
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"

@@ -5,68 +5,14 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from types import FrameType, TracebackType
-from typing import Any, Final
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from typing import Self  # from Python 3.11 on
 
 PATIENCE_S: Final = 10.0
 """Seconds an interrupt waits at most: after that, another one is raised at once, in case our code hangs."""
-
-
-class DelayedInterrupt:
-    """Delays interrupts until the block has ended.
-
-    >>> with DelayedInterrupt(deliver=False) as interrupt:
-    ...     signal.raise_signal(signal.SIGINT)
-    >>> interrupt.count
-    1
-    """
-
-    # Starting and stopping collectors takes milliseconds and must not be left half done: a second Ctrl-C
-    # during a stop left PyTorch's profiler on. Only the main thread gets interrupts, so this does nothing in
-    # other threads, nor when nested. With `deliver`, an interrupt is handled at the end of the block, usually
-    # by raising `KeyboardInterrupt` there; otherwise it only increases `count`.
-    def __init__(self, *, deliver: bool = True) -> None:
-        self.count = 0
-        self._first_s = 0.0
-        self._deliver = deliver
-        self._before: Any = None
-
-    def __enter__(self) -> DelayedInterrupt:
-        __tracebackhide__ = True
-        if threading.current_thread() is threading.main_thread():
-            before = signal.getsignal(signal.SIGINT)
-            # a handler that is not a Python function raises nothing here
-            if callable(before) and not isinstance(getattr(before, "__self__", None), DelayedInterrupt):
-                self._before = before
-                try:
-                    signal.signal(signal.SIGINT, self._note)
-                except ValueError:  # not the main interpreter
-                    self._before = None
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trail: TracebackType | None
-    ) -> None:
-        __tracebackhide__ = True
-        before, self._before = self._before, None
-        if before is None:
-            return
-        signal.signal(signal.SIGINT, before)
-        counted = getattr(before, "__self__", None)
-        if not self._deliver and isinstance(counted, CountedInterrupts):
-            counted.count += self.count
-            before = counted.before
-        if self.count and (self._deliver or before is not signal.default_int_handler):
-            before(signal.SIGINT, None)
-
-    def _note(self, number: int, frame: FrameType | None) -> None:
-        __tracebackhide__ = True
-        self.count += 1
-        now_s = time.monotonic()
-        if self.count == 1:
-            self._first_s = now_s
-        elif self._before is not None and now_s - self._first_s > PATIENCE_S:
-            self._before(number, frame)
 
 
 class CountedInterrupts:
@@ -88,29 +34,63 @@ class CountedInterrupts:
         self.count = 0
         self.before: Any = None
 
-    def __enter__(self) -> CountedInterrupts:
+    def __enter__(self) -> Self:
         __tracebackhide__ = True
         if threading.current_thread() is threading.main_thread():
             before = signal.getsignal(signal.SIGINT)
-            if callable(before):
+            # a handler that is not a Python function raises nothing here
+            if callable(before) and not isinstance(getattr(before, "__self__", None), DelayedInterrupt):
                 self.before = before
                 try:
-                    signal.signal(signal.SIGINT, self._count)
+                    signal.signal(signal.SIGINT, self._note)
                 except ValueError:  # not the main interpreter
                     self.before = None
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trail: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         __tracebackhide__ = True
         before, self.before = self.before, None
         # otherwise the user has set another handler
-        if before is not None and signal.getsignal(signal.SIGINT) == self._count:
+        if before is not None and signal.getsignal(signal.SIGINT) == self._note:
             signal.signal(signal.SIGINT, before)
 
-    def _count(self, number: int, frame: FrameType | None) -> None:
+    def _note(self, number: int, frame: FrameType | None) -> None:
         __tracebackhide__ = True
         self.count += 1
         if self.before is not None:
+            self.before(number, frame)
+
+
+class DelayedInterrupt(CountedInterrupts):
+    """Delays interrupts until the block has ended."""
+
+    # Starting and stopping collectors takes milliseconds and must not be left half done: a second Ctrl-C
+    # during a stop left PyTorch's profiler on. Only the main thread gets interrupts, so this does nothing in
+    # other threads, nor when nested. With `deliver`, an interrupt is handled at the end of the block, usually
+    # by raising `KeyboardInterrupt` there; otherwise it only increases `count`.
+    def __init__(self, *, deliver: bool = True) -> None:
+        super().__init__()
+        self._first_s = 0.0
+        self._deliver = deliver
+
+    def __exit__(self, *_: object) -> None:
+        __tracebackhide__ = True
+        before, self.before = self.before, None
+        if before is None:
+            return
+        signal.signal(signal.SIGINT, before)
+        counted = getattr(before, "__self__", None)
+        if not self._deliver and isinstance(counted, CountedInterrupts):
+            counted.count += self.count
+            before = counted.before
+        if self.count and (self._deliver or before is not signal.default_int_handler):
+            before(signal.SIGINT, None)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        __tracebackhide__ = True
+        self.count += 1
+        now_s = time.monotonic()
+        if self.count == 1:
+            self._first_s = now_s
+        elif self.before is not None and now_s - self._first_s > PATIENCE_S:
             self.before(number, frame)

@@ -55,8 +55,7 @@ _at_exit: list[Callable[[], object]] = []
 
 
 def pids() -> frozenset[int]:
-    """Return the pids of the processes most recently started here. Recordings use them after the processes
-    have ended."""
+    """Return the pids of the last processes started here; recordings use them after the processes end."""
     return frozenset(_pids)
 
 
@@ -82,8 +81,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class OwnProcess:
-    """A process that is not a child of this one, held by a pidfd. Raises OSError before Linux 5.3, or if
-    there is no such process."""
+    """A process that is not a child of this one, held by a pidfd (OSError before Linux 5.3)."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -160,8 +158,7 @@ def start(
 
 
 def run(command: Sequence[str], seconds: float | None = None) -> tuple[str, str] | None:
-    """Return the standard output and error of a program; None on a timeout. Raises OSError if it cannot
-    start."""
+    """Return the output and errors of a program; None on a timeout. Raises OSError if it cannot start."""
     if refusal():
         with contextlib.suppress(subprocess.TimeoutExpired):
             done = subprocess.run(

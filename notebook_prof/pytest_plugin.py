@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
@@ -82,13 +83,11 @@ class Recorder:
         import notebook_prof as nbp
 
         number, self._recordings = self._recordings, self._recordings + 1
-        return RecordedBlock(
-            self, nbp.profile(*collectors, **options), _texts(expect), _texts(baseline), number
-        )
+        judge = partial(self.judge, limits=_texts(expect), changes=_texts(baseline), number=number)
+        return RecordedBlock(nbp.profile(*collectors, **options), judge)
 
     def judge(self, recording: Profile, limits: list[str], changes: list[str], number: int) -> None:
-        """Check the limits, and the changes against the baseline. Raises ExpectationError if one fails or
-        cannot be decided."""
+        """Check limits, and changes from the baseline; ExpectationError if one fails or is not decided."""
         __tracebackhide__ = True
         import notebook_prof as nbp
 
@@ -135,11 +134,8 @@ class Recorder:
 class RecordedBlock:
     """Records a ``with`` block. Gives the Profile, which is usable after the block."""
 
-    def __init__(
-        self, recorder: Recorder, recording: nbp.profile, limits: list[str], changes: list[str], number: int
-    ) -> None:
-        self._recorder, self._recording = recorder, recording
-        self._limits, self._changes, self._number = limits, changes, number
+    def __init__(self, recording: nbp.profile, judge: Callable[[Profile], None]) -> None:
+        self._recording, self._judge = recording, judge
 
     def __enter__(self) -> nbp.profile:
         return self._recording.__enter__()
@@ -150,7 +146,7 @@ class RecordedBlock:
         __tracebackhide__ = True
         ended: bool = self._recording.__exit__(kind, error, trail)
         if error is None or ended:
-            self._recorder.judge(self._recording.cycles[-1], self._limits, self._changes, self._number)
+            self._judge(self._recording.cycles[-1])
         return ended
 
 

@@ -59,10 +59,8 @@ def true_discoveries(p: FloatArray) -> BoolArray:
 
 
 def quantile_interval(values: FloatArray, q: float, dependence: float = 1.0) -> tuple[float, float]:
-    """Return a 95 % interval of a quantile; an end is infinite if there are too few values.
-
-    Of n values, ``n / dependence`` count as independent.
-    """
+    """Return a 95 % interval of a quantile; an end is infinite if there are too few values."""
+    # Of n values, ``n / dependence`` count as independent.
     # The interval uses order statistics, for any distribution (Hahn and Meeker, *Statistical Intervals*,
     # 1991, 5.2): the number of values below the quantile is binomial, with at most 2.5 % in each tail.
     ascending, count = np.sort(values), max(1, int(len(values) / dependence))
@@ -92,12 +90,10 @@ _WARM_UP: Final = 0.2
 
 
 def counted_steps(trace: Trace) -> pd.DataFrame:
-    """List the steps of the longest loop by time, and whether each counts: ``step ts dur_ns used slow``.
-
-    A recording without steps has a single row that covers all of it, numbered -1.
-    """
-    # Steps that do not count: warm-up (`warm_up`), steps cut by the recording and, if more than half of the
-    # others remain, steps in which ``torch.compile`` compiled.
+    """List the steps of the longest loop by time, and whether each counts: ``step ts dur_ns used slow``."""
+    # A recording without steps has a single row that covers all of it, numbered -1. Steps that do not count:
+    # warm-up (`warm_up`), steps cut by the recording and, if more than half of the others remain, steps in
+    # which ``torch.compile`` compiled.
     table = trace.steps
     if not len(table):
         whole = pd.DataFrame({"step": [-1], "ts": [trace.span.start], "dur_ns": [trace.span.dur]})
@@ -127,9 +123,7 @@ def compiling(trace: Trace, ts: npt.NDArray[np.int64], dur: npt.NDArray[np.int64
 
 
 def warm_up(times: FloatArray) -> int:
-    """Return the number of leading warm-up steps: the first, and slow ones after it, at most a fifth; 0 below
-    5.
-    """
+    """Return the number of warm-up steps: the first and slow ones after it, at most a fifth; 0 below 5."""
     if len(times) <= LEAST:
         return 0
     slow = slow_steps(times, times[len(times) // 2 :])
@@ -220,8 +214,7 @@ class Shift:
 
 
 def shift_of_steps(a: FloatArray, b: FloatArray) -> Shift:
-    """Compare the positive step times of two sides, in measured order; with fewer than 4 steps per side, the
-    interval is nan."""
+    """Compare the positive step times of two sides, as measured; below 4 per side, the interval is nan."""
     # The value is Hodges and Lehmann's: the median of all differences of logarithms. The interval has all
     # shifts that the test of Brunner and Munzel (2000) does not reject at 5 %, with means of blocks of
     # neighbouring steps in place of single placements, and with one less than the smaller number of blocks as
@@ -273,9 +266,7 @@ def factor_of_runs(steps: int) -> float:
 
 
 def learned_factor(ratios: Sequence[float]) -> float | None:
-    """Learn the factor, at least 1, from the last 60 pairs of unchanged runs (`ratio_of_halves`); None with
-    fewer than 19.
-    """
+    """Learn the factor, at least 1, from the last 60 ratios of unchanged pairs; None with fewer than 19."""
     # The ``⌈0.95 (m + 1)⌉``-th smallest of m ratios, as in split-conformal prediction: the next pair of
     # unchanged runs is below it in 95 % of cases, for any distribution, if pairs are alike. Fewer than 19
     # pairs cannot give 95 %.

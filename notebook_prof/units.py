@@ -40,11 +40,7 @@ def format_ns(ns: float, digits: int = 3) -> str:
 
 
 def format_clock(ns: float, resolution_ns: float = 1e9, of_ns: float | None = None) -> str:
-    """Format a position on a long time axis as minutes and seconds, or hours and minutes.
-
-    >>> format_clock(1000e9), format_clock(5400e9, 60e9), format_clock(900e9, 60e9, 7200e9)
-    ('16:40 min', '1:30 h', '0:15 h')
-    """
+    """Format a position on a long time axis: ``16:40 min``, ``1:30 h``."""
     # `resolution_ns` is the distance between neighbouring positions; below a second it adds decimals.
     # `of_ns`, the largest position on the axis, decides between ``min`` and ``h``.
     if not math.isfinite(ns):
@@ -136,8 +132,7 @@ def parse_share(text: str | float, what: str = "until") -> float:
 
 
 def parse_ns(text: str | float) -> int:
-    """Parse a duration such as ``"5us"`` or ``"1.5 ms"``, or a number of nanoseconds. Raises OptionError for
-    anything else."""
+    """Parse a duration such as ``"5us"``, or a number of nanoseconds. OptionError for anything else."""
     if isinstance(text, int | float):
         if not math.isfinite(text):
             raise OptionError(f"{text!r} is not a duration: a finite number of nanoseconds is needed")

@@ -28,6 +28,7 @@ from ..trace.arrays import IntArray
 from ..trace.builder import TraceBuilder
 from ..trace.source_lines import SOURCE_FILES, text_lines
 from ..trace.trace import Trace
+from ..units import cut
 from .watch import LONG_NS, SAMPLE_NS, CellRun, NotebookWatch
 
 _LONGEST: Final = 40
@@ -176,8 +177,7 @@ def _name(run: CellRun, lines: list[str], end_ns: int) -> str:
         took = np.diff(np.append(ts, end_ns))
         number = int(line[int(np.argmax(took))])
         text = lines[number - 1] if 0 < number <= len(lines) else text
-    text = " ".join(text.split())
-    return f"{_shown(run)} {text if len(text) <= _LONGEST else text[: _LONGEST - 1] + '…'}".rstrip()
+    return f"{_shown(run)} {cut(' '.join(text.split()), _LONGEST)}".rstrip()
 
 
 def _track(builder: TraceBuilder, watch: NotebookWatch, tid: int) -> int:
@@ -203,7 +203,7 @@ def _put_statements(
         file, shown = next(iter(run.files), _shown(run)), _shown(run)
         for line in rows.line.tolist():
             text = " ".join(own[line - 1].split()) if 0 < line <= len(own) else ""
-            names.append(f"{shown}:{line}  {text if len(text) <= 60 else text[:59] + '…'}".rstrip())
+            names.append(f"{shown}:{line}  {cut(text, 60)}".rstrip())
             keys.append(builder.stack([("<module>", file, line)]))  # noqa: PD013
         parts.append((rows.ts, rows.end - rows.ts, tracks[run.thread]))
     if parts:

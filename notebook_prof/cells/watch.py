@@ -75,9 +75,8 @@ class CellRun:
     first: int = 0  # line of its first statement, which has no mark; 0 if none is known
     marked: bool = False
     device_bytes: int = 0  # growth of torch's memory on GPUs; while it runs, that memory at its begin
-    statements: IntArray = field(
-        default_factory=lambda: NO_STATEMENTS
-    )  # start and line of each, shape (n, 2)
+    # start and line of each, shape (n, 2)
+    statements: IntArray = field(default_factory=lambda: NO_STATEMENTS)
     previous: CellRun | None = None  # the cell that ran around it, in the same thread
 
 
@@ -293,7 +292,8 @@ class NotebookWatch:
                         self.reader.look(now)
                         self.gpus.read(now)
                 run.peak_bytes = max(run.peak_bytes, level)
-                if age_ns >= LONG_NS and not sampled_elsewhere():
+                # the sampler of a running recording reads the stacks itself
+                if age_ns >= LONG_NS and statements.running() is None:
                     self.stacks.look()
                     if self.stacks.count > MOST_SAMPLES:
                         self.stacks.thin(MOST_SAMPLES // 2)
@@ -302,8 +302,3 @@ class NotebookWatch:
                 return
             ahead_ns = (time.thread_time_ns() - own_ns) * _OWN_SHARE - (now_ns() - began_ns)
             pause_ns = max(SAMPLE_NS, ahead_ns, age_ns // (100 * _OF_AGE))
-
-
-def sampled_elsewhere() -> bool:
-    """Return whether a recording is running; its own sampler reads the stacks."""
-    return statements.running() is not None

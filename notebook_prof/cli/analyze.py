@@ -18,27 +18,8 @@ from .output import add_output_options, chosen_format, data_text, drawn, markdow
 
 # Numbers as MegEngine's ``profile_analyze`` writes them.
 
-_THOUSANDS: Final = ("", "K", "M", "G", "T", "P")
-_BYTES: Final = ("byte", "KiB", "MiB", "GiB", "TiB", "PiB")
+_UNITS: Final = {1000: ("", "K", "M", "G", "T", "P"), 1024: ("byte", "KiB", "MiB", "GiB", "TiB", "PiB")}
 _WIDTH: Final = 30
-
-
-def flop_text(value: float, unit: str) -> str:
-    """Format as ``12.46`` and ``MFLO`` on two lines; ``N/A`` if unknown.
-
-    >>> flop_text(12_460_032, "FLO"), flop_text(float("nan"), "FLOPS")
-    ('12.46\\nMFLO', 'N/A\\nFLOPS')
-    """
-    return _scaled(value, 1000, [f"{prefix}{unit}" for prefix in _THOUSANDS])
-
-
-def byte_text(value: float, suffix: str = "") -> str:
-    """Format as ``299.50`` and ``KiB`` on two lines; ``N/A`` if unknown.
-
-    >>> byte_text(306_688), byte_text(0, "/s")
-    ('299.50\\nKiB', '0.00\\nbyte/s')
-    """
-    return _scaled(value, 1024, [f"{unit}{suffix}" for unit in _BYTES])
 
 
 def seconds_text(value: float) -> str:
@@ -47,21 +28,13 @@ def seconds_text(value: float) -> str:
 
 
 def wrapped(text: str) -> str:
-    """Wrap a long name in pieces of 30 characters, as in MegEngine's column of operators.
-
-    >>> wrapped("backward.ConvolutionBackwardFilterV2")
-    'backward.ConvolutionBackwardFi\\n-  lterV2'
-    """
+    """Wrap a long name in pieces of 30 characters, as in MegEngine's column of operators."""
     pieces = [text[i : i + _WIDTH] for i in range(0, len(text), _WIDTH)] or [""]
     return "\n-  ".join(pieces)
 
 
 def shape_lines(shapes: Any, layouts: Any = None) -> list[str]:
-    """Format shapes as ``{8,3}``, followed by unusual strides.
-
-    >>> shape_lines("[[8, 3], [0]]", "[null, [1]]")
-    ['{8,3}', '{0}\\n-[1]']
-    """
+    """Format shapes as ``{8,3}``, followed by unusual strides."""
     if not isinstance(shapes, str):
         return []
     strides = json.loads(layouts) if isinstance(layouts, str) else []
@@ -79,13 +52,15 @@ def bar(value: float, largest: float) -> str:
     return "#" * int(value / largest * 15) if math.isfinite(value) and largest > 0 else ""
 
 
-def _scaled(value: float, base: int, units: Sequence[str]) -> str:
+def _scaled(value: float, base: int, suffix: str = "") -> str:
+    """Format as ``12.46`` and ``MFLO`` on two lines; ``N/A`` if unknown."""
+    units = _UNITS[base]
     if not math.isfinite(value):
-        return f"{'N/A' if math.isnan(value) else 'inf'}\n{units[0]}"
+        return f"{'N/A' if math.isnan(value) else 'inf'}\n{units[0]}{suffix}"
     at = 0
     while abs(value) >= base and at < len(units) - 1:
         value, at = value / base, at + 1
-    return f"{value:.2f}\n{units[at]}"
+    return f"{value:.2f}\n{units[at]}{suffix}"
 
 
 _HEADS = (
@@ -216,10 +191,10 @@ def _cell(rank: int, row: dict[Any, Any], spell: Callable[[str], str]) -> list[s
         f"#{rank}\n{seconds_text(row['time_s'])}\n{100 * row['share']:.1f}%",
         f"{seconds_text(row['cumulative_s'])}\n{100 * row['cumulative_share']:.1f}%",
         "\n".join([*info, str(row["id"])]),
-        flop_text(row["computation"], "FLO"),
-        flop_text(row["flops_per_s"], "FLOPS"),
-        byte_text(row["memory_bytes"]),
-        byte_text(row["bytes_per_s"], "/s"),
+        _scaled(row["computation"], 1000, "FLO"),
+        _scaled(row["flops_per_s"], 1000, "FLOPS"),
+        _scaled(row["memory_bytes"], 1024),
+        _scaled(row["bytes_per_s"], 1024, "/s"),
         "\n".join(shape_lines(row["in_shapes"], row["in_layouts"])) if one else "None",
         "\n".join(shape_lines(row["out_shapes"])) if one else "None",
     ]

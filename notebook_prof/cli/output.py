@@ -18,16 +18,7 @@ Rows: TypeAlias = Sequence[Sequence[str]]
 
 
 def grid(heads: Sequence[str], rows: Rows) -> str:
-    """Return a table with lines around cells, which may have several lines.
-
-    >>> print(grid(["a", "b"], [["1", "x\\ny"]]))
-    ╒═════╤═════╕
-    │ a   │ b   │
-    ╞═════╪═════╡
-    │ 1   │ x   │
-    │     │ y   │
-    ╘═════╧═════╛
-    """
+    """Return a table with lines around cells, which may have several lines."""
     cells = [[cell.split("\n") for cell in row] for row in (heads, *rows)]
     widths = [max(len(line) for row in cells for line in row[i]) for i in range(len(heads))]
     widths = [max(width, len(head) + 2) for width, head in zip(widths, heads, strict=True)]
@@ -54,13 +45,7 @@ def grid(heads: Sequence[str], rows: Rows) -> str:
 
 
 def markdown(heads: Sequence[str], rows: Rows) -> str:
-    """Return a table for Markdown and Confluence; cells of several lines continue in further rows.
-
-    >>> print(markdown(["a", "b"], [["1", "x"]]))
-    | a | b |
-    |---|---|
-    | 1 | x |
-    """
+    """Return a table for Markdown and Confluence; cells of several lines continue in further rows."""
     flat = [line for row in rows for line in zip_longest(*(c.split("\n") for c in row), fillvalue="")]
     widths = [max(map(len, column)) for column in zip(heads, *flat, strict=True)]
     lines = [heads, *flat]
@@ -71,12 +56,7 @@ def markdown(heads: Sequence[str], rows: Rows) -> str:
 
 
 def plain(heads: Sequence[str], rows: Rows) -> str:
-    """Return columns separated by two spaces, one line per row.
-
-    >>> print(plain(["name", "n"], [["mm", "12"]]))
-    name  n
-    mm    12
-    """
+    """Return columns separated by two spaces, one line per row."""
     flat = [[" ".join(cell.split("\n")) for cell in row] for row in rows]
     return "\n".join(aligned([heads, *flat], left=range(len(heads))))
 
@@ -120,11 +100,7 @@ def drawn(format: str, heads: Sequence[str], rows: Rows) -> str:
 
 
 def data_text(format: str, table: pd.DataFrame) -> str:
-    """Return a table of numbers as JSON records, one a line, or CSV.
-
-    >>> data_text("json", pd.DataFrame({"name": ["mm"], "count": [3]}))
-    '[\\n{"name":"mm","count":3}\\n]'
-    """
+    """Return a table of numbers as JSON records, one a line, or CSV."""
     if format == "csv":
         return str(table.to_csv(index=False)).rstrip("\n")
     lines = str(table.to_json(orient="records", lines=True, double_precision=15)).strip().splitlines()

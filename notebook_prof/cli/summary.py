@@ -10,11 +10,11 @@ from typing import Any, Final
 import pandas as pd
 
 from .. import analysis
+from ..analysis.verdict.claims import METHODS
 from ..errors import OptionError, nearest
 from ..formats.paddle.summary import UNITS, VIEWS
 from ..formats.paddle.summary_events import SORTED_KEYS
 from ..profiles.files import open_profile
-from ..profiles.topics import TOPICS
 from ..units import cut, format_bytes, format_count, format_ns, format_share
 from .output import add_from, add_output_options, say, say_table
 
@@ -127,7 +127,7 @@ def _text(profile: Any, options: argparse.Namespace) -> str:
 
 
 def _table(profile: Any, options: argparse.Namespace) -> pd.DataFrame:
-    names = _tables(type(profile))
+    names = _tables()
     if options.table not in names:
         raise OptionError(f"there is no analysis {options.table!r}: {nearest(options.table, names)}")
     method = attrgetter(options.table)(profile)
@@ -145,13 +145,10 @@ def _table(profile: Any, options: argparse.Namespace) -> pd.DataFrame:
     return table
 
 
-def _tables(kind: type) -> list[str]:
-    """Return names of the analyses on a Profile, those of namespaces dotted."""
-    names = [name for name in analysis.__all__ if inspect.isfunction(vars(kind).get(name))]
-    for topic in TOPICS:
-        names += [topic.path] if "__call__" in vars(topic) else []
-        names += [f"{topic.path}.{name}" for name in topic.members()]
-    return names
+def _tables() -> list[str]:
+    """Return names of the analyses that are methods of a Profile, those of namespaces dotted."""
+    names = [name for name in analysis.__all__ if inspect.isfunction(getattr(analysis, name))]
+    return [METHODS.get(name, name) for name in names if name not in ("trust", "verdict")]
 
 
 def _cell(column: str, value: Any) -> str:

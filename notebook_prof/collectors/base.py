@@ -53,13 +53,11 @@ class Collector(ABC):
         """Return whether this collector can record in this process. Loads nothing heavy."""
 
     def claims(self) -> frozenset[str]:
-        """Return the part of `holds` that this instance needs. Overridden if there are several ways to
-        record."""
+        """Return the part of `holds` that this instance needs, if there are several ways to record."""
         return self.holds
 
     def open(self) -> None:  # noqa: B027 (optional)
-        """Watch for objects that are made before the window and used in it. Called when the code starts,
-        perhaps long before the window."""
+        """Watch, when the code starts, for objects that are made before the window and used in it."""
 
     def prepare(self) -> None:  # noqa: B027 (optional)
         """Do slow work before any collector records, such as starting a process."""
@@ -76,8 +74,7 @@ class Collector(ABC):
         """Stop recording, quickly, since the user's cell waits."""
 
     def halt(self) -> int:
-        """Stop if this collector's memory grows with every event. Returns how many events are kept, 0 if
-        recording goes on."""
+        """Stop if memory grows with every event. Returns how many events are kept, 0 if it goes on."""
         return 0
 
     @abstractmethod
@@ -117,7 +114,9 @@ class Recording:
         claimed_by: dict[str, str] = {}
         for collector in collectors:
             if clash := sorted(collector.claims() & claimed_by.keys()):
-                self._refuse(collector, clash[0], claimed_by[clash[0]])
+                holder, effect = claimed_by[clash[0]], f"the profile has nothing from {collector.name!r}"
+                example = f"{collector.name!r} and {holder!r} both need the process-wide {clash[0]}"
+                self.report.add("collector-conflict", "error", 1, example, effect, "record them in two runs")
                 continue
             claimed_by.update(dict.fromkeys(collector.claims(), collector.name))
             self._alive.append(collector)
@@ -236,12 +235,6 @@ class Recording:
             self._fallen.append(collector)
             self._give_back(collector)
             return None
-
-    def _refuse(self, collector: Collector, thing: str, holder: str) -> None:
-        example = f"{collector.name!r} and {holder!r} both need the process-wide {thing}"
-        effect = f"the profile has nothing from {collector.name!r}"
-        advice = "record them in two runs"
-        self.report.add("collector-conflict", "error", example=example, effect=effect, advice=advice)
 
     @staticmethod
     def _give_back(collector: Collector) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 
 import numpy as np
+import pandas as pd
 
 from ..errors import NotebookProfError
 from ..trace.builder import TraceBuilder
@@ -33,21 +34,17 @@ class ChildrenCollector(Collector):
 
     @classmethod
     def availability(cls) -> Availability:
-        """Every process can read files."""
         return Availability(True)
 
     def start(self, clock: Clock) -> None:
-        """Remember what is in the folder."""
         self._clock = clock
         self._before = dict(self._files())
         self._from_ns = clock.now_ns()
 
     def stop(self) -> None:
-        """Remember when the recording ended."""
         self._until_ns = self._clock.now_ns()
 
     def result(self, builder: TraceBuilder) -> None:
-        """Read the files that are new or have changed."""
         from ..readers.registry import read_trace  # all readers
 
         new = [path for path, state in self._files() if self._before.get(path) != state][:_MOST_FILES]
@@ -114,4 +111,4 @@ def _coded(column: Any) -> Coded:
 
 
 def _number(value: Any) -> int | None:
-    return None if value is None or value != value or str(value) == "<NA>" else int(value)
+    return None if pd.isna(value) else int(value)

@@ -35,7 +35,6 @@ class CupyCollector(Collector):
     # returns memory to the driver (``free_all_blocks``). The pools of unused GPUs are not queried, since that
     # would create a context there. Kernels are recorded by the `cuda` collector.
     name: ClassVar[str] = "cupy"
-    holds: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(self, options: object = None) -> None:
         self._cupy: Any = None
@@ -49,7 +48,6 @@ class CupyCollector(Collector):
 
     @classmethod
     def availability(cls) -> Availability:
-        """Return whether CuPy is installed and, if it is imported, finds a GPU."""
         if not installed("cupy"):
             return Availability(False, f'cupy is not installed: pip install "notebook-prof[{gpu_extra()}]"')
         cupy = sys.modules.get("cupy")
@@ -58,7 +56,6 @@ class CupyCollector(Collector):
         return _with_a_gpu(cupy)
 
     def start(self, clock: Clock) -> None:
-        """Register the hook on this thread. Raises RuntimeError if CuPy cannot use a GPU."""
         cupy = self._cupy = require("cupy", extra=gpu_extra(), purpose="the cupy collector")
         state = _with_a_gpu(cupy)  # checked first, since a pool without a driver prints to stderr
         if not state.ok:
@@ -99,7 +96,6 @@ class CupyCollector(Collector):
         self._pools = {device: _pool(self._cupy, device) for device in touched}
 
     def result(self, builder: TraceBuilder) -> None:
-        """Add the allocations and the names of the devices."""
         if self._events:
             columns = np.array(self._events).reshape(-1, len(_EVENT)).T
             builder.allocations(**dict(zip(_EVENT, columns, strict=True)))
@@ -111,7 +107,6 @@ class CupyCollector(Collector):
         self._compare()
 
     def abandon(self) -> None:
-        """Remove the hook."""
         self.stop()
 
     def _look_at_allocator(self) -> None:

@@ -50,7 +50,6 @@ class HeapCollector(Collector):
 
     @classmethod
     def availability(cls) -> Availability:
-        """Return whether memray is installed."""
         if not installed("memray"):
             return Availability(False, _ABSENT)
         return Availability(True, "by memray: allocations of C code and Python, with their Python stack")
@@ -82,7 +81,6 @@ class HeapCollector(Collector):
         self._giving_way.armed = True
 
     def stop(self) -> None:
-        """Stop tracing. The result remains in the file."""
         self._giving_way.unwatch()
         self._end()
 
@@ -107,7 +105,6 @@ class HeapCollector(Collector):
         self.report.add("heap-traced", "info", example=tool, effect=effect, advice=advice)
 
     def abandon(self) -> None:
-        """End tracing, and delete the file."""
         self.stop()
         shutil.rmtree(self._folder, ignore_errors=True)
 

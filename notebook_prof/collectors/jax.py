@@ -10,7 +10,7 @@ from dataclasses import replace
 from importlib import import_module
 from itertools import compress
 from pathlib import Path
-from typing import Any, ClassVar, Final, TypeAlias
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -26,65 +26,32 @@ from .devices import tell_left_out
 from .options import CollectorOptions
 from .patches import Patches
 
-Session: TypeAlias = "MemorySession | FolderSession"
-"""A run of the profiler: `start` and `stop` are called once each."""
 
+def start_profiler(jax: Any, *, python: bool) -> Callable[[], bytes]:
+    """Start JAX's profiler, and return a function that stops it and returns the planes unchanged."""
+    native, options = _native(), _options(jax, python)
+    if native is not None:
+        session = native.ProfilerSession(*(() if options is None else (options,)))
+        return lambda: bytes(session.stop())
+    folder = tempfile.TemporaryDirectory(prefix="notebook_prof")
+    try:
+        jax.profiler.start_trace(folder.name, **({} if options is None else {"profiler_options": options}))
+    except BaseException:
+        folder.cleanup()
+        raise
 
-def open_session(jax: Any, *, python: bool) -> Session:
-    """Make a session of the kind that this JAX supports."""
-    native = _native()
-    options = _options(jax, python)
-    return MemorySession(native, options) if native is not None else FolderSession(jax, options)
-
-
-class MemorySession:
-    """Uses jaxlib's private `ProfilerSession`, which needs no files (jaxlib 0.4.35 to 0.10)."""
-
-    def __init__(self, native: Any, options: Any) -> None:
-        self._native, self._options = native, options
-        self._session: Any = None
-
-    def start(self) -> None:
-        """Start recording."""
-        given = () if self._options is None else (self._options,)
-        self._session = self._native.ProfilerSession(*given)
-
-    def stop(self) -> bytes:
-        """Stop recording, and return the planes unchanged."""
-        session, self._session = self._session, None
-        return bytes(session.stop())
-
-
-class FolderSession:
-    """Uses `jax.profiler.start_trace` and `stop_trace`, with a folder that is deleted afterwards."""
-
-    def __init__(self, jax: Any, options: Any) -> None:
-        self._profiler, self._options = jax.profiler, options
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
-
-    def start(self) -> None:
-        """Start recording."""
-        self._folder = tempfile.TemporaryDirectory(prefix="notebook_prof")
-        extra = {} if self._options is None else {"profiler_options": self._options}
-        try:
-            self._profiler.start_trace(self._folder.name, **extra)
-        except BaseException:
-            self._folder.cleanup()
-            raise
-
-    def stop(self) -> bytes:
-        """Stop recording, read the file, and delete the folder."""
-        folder, self._folder = self._folder, None
-        if folder is None:
-            return b""
+    def stop() -> bytes:
         with folder:
-            self._profiler.stop_trace()
+            jax.profiler.stop_trace()
             files = sorted(Path(folder.name).rglob("*.xplane.pb"))
             return files[-1].read_bytes() if files else b""
 
+    return stop
+
 
 def _native() -> Any:
-    """Return jaxlib's module if its ``ProfilerSession.stop`` returns bytes, otherwise None."""
+    """Return jaxlib's private module if its ``ProfilerSession.stop`` returns bytes, otherwise None."""
+    # this needs no files, and exists in jaxlib 0.4.35 to 0.10
     for name in ("jaxlib._profiler", "jaxlib.xla_extension.profiler"):
         try:
             module = import_module(name)
@@ -177,14 +144,12 @@ class JaxCollector(Collector):
 
     def __init__(self, options: CollectorOptions | None = None) -> None:
         self._options = options if options is not None else CollectorOptions()
-        self._session: Session | None = None
+        self._end: Callable[[], bytes] | None = None  # set while the profiler runs
         self._planes = b""
-        self._running = False
         self._conflicts = Patches()
 
     @classmethod
     def availability(cls) -> Availability:
-        """Return whether JAX is installed; it is not imported here."""
         if not installed("jax"):
             return Availability(False, 'jax is not installed: pip install "notebook-prof[jax]"')
         loaded = "" if "jax" in sys.modules else "; JAX is not imported yet"
@@ -196,23 +161,19 @@ class JaxCollector(Collector):
         return self.holds | {"CUPTI"} if on_gpu else self.holds
 
     def start(self, clock: Clock) -> None:
-        """Start recording. Raises RuntimeError if a JAX profiler is already running."""
         jax: Any = require("jax", extra="jax", purpose="the jax collector")
-        self._session = open_session(jax, python=self._options.stack)
-        self._session.start()
-        self._running = True
+        self._end = start_profiler(jax, python=self._options.stack)
         self._conflicts = watch_conflicts(jax, self._make_room)
 
     def stop(self) -> None:
         """Stop recording, which takes JAX about 3 µs per event."""
         self._conflicts.restore()
-        if self._session is not None and self._running:
-            self._running = False
-            self._planes = self._session.stop()
+        end, self._end = self._end, None
+        if end is not None:
+            self._planes = end()
 
     def result(self, builder: TraceBuilder) -> None:
-        """Turn the planes into slices, flows and steps."""
-        planes, self._planes, self._session = self._planes, b"", None
+        planes, self._planes = self._planes, b""
         if not planes:
             effect = "nothing of JAX is recorded"
             self.report.add("no-planes", "loss", example="JAX's profiler returned nothing", effect=effect)
@@ -221,12 +182,11 @@ class JaxCollector(Collector):
         builder.metadata["jax_version"] = str(sys.modules["jax"].__version__)
 
     def abandon(self) -> None:
-        """Stop recording and drop the data."""
         self.stop()
-        self._planes, self._session = b"", None
+        self._planes = b""
 
     def _make_room(self) -> None:
-        if not self._running:
+        if self._end is None:
             return
         self.stop()
         example = "the code started JAX's profiler itself while this one was recording"

@@ -1,5 +1,4 @@
-"""Times the user's lines with ``sys.monitoring``. Only user code gets events, and hot regions are switched
-off."""
+"""Times the user's lines with ``sys.monitoring``. Only user code gets events; hot regions are turned off."""
 
 from __future__ import annotations
 
@@ -9,6 +8,7 @@ import threading
 import time
 from array import array
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from types import CodeType
 from typing import Any, Final
 
@@ -40,18 +40,16 @@ def available() -> bool:
     return _MONITORING is not None and any(_MONITORING.get_tool(tool) is None for tool in _TOOLS)
 
 
-def loops_of(source: str) -> list[tuple[int, int, int]]:
-    """Return the head, first and last line of every loop; none if the source cannot be parsed."""
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError):
-        return []
-    kinds = (ast.For, ast.AsyncFor, ast.While)
-    return [
-        (node.lineno, node.lineno, node.end_lineno or node.lineno)
-        for node in ast.walk(tree)
-        if isinstance(node, kinds)
-    ]
+def nodes_of(source: str) -> Iterator[ast.AST]:
+    """Yield everything in a syntax tree; nothing if the source cannot be parsed."""
+    with suppress(SyntaxError, ValueError, RecursionError):
+        yield from ast.walk(ast.parse(source))
+
+
+def loops_of(source: str) -> list[tuple[int, int]]:
+    """Return the first line, which is the head, and the last line of every loop."""
+    kinds = ast.For | ast.AsyncFor | ast.While
+    return [(one.lineno, one.end_lineno or one.lineno) for one in nodes_of(source) if isinstance(one, kinds)]
 
 
 def nested_code(code: CodeType) -> Iterator[CodeType]:
@@ -82,7 +80,7 @@ class LineMonitor:
         self.off: set[tuple[int, int]] = set()
         self._watches, self._source_of = watches, source_of
         self._is_watched: dict[str, bool] = {}
-        self._loops: dict[str, list[tuple[int, int, int]]] = {}
+        self._loops: dict[str, list[tuple[int, int]]] = {}
         self._number: dict[int, int] = {}
         # the region of each line
         self.regions: dict[tuple[int, int], tuple[int, int]] = {}
@@ -95,14 +93,13 @@ class LineMonitor:
 
     def start(self) -> bool:
         """Start. Returns whether a tool number was free."""
-        monitoring = _MONITORING
-        events = monitoring.events
+        monitoring, events = _MONITORING, _MONITORING.events
         tool = next((one for one in _TOOLS if monitoring.get_tool(one) is None), -1)
         if tool < 0:
             return False
         monitoring.use_tool_id(tool, "notebook_prof")
         self._tool = tool
-        for event, callback in self._callbacks(events, monitoring.DISABLE):
+        for event, callback in self._callbacks():
             monitoring.register_callback(tool, event, callback)
         # before 3.15, UNWIND and THROW cannot be set for single code objects, but they fire only on
         # exceptions
@@ -118,7 +115,7 @@ class LineMonitor:
         monitoring.set_events(tool, 0)
         for code in self.codes:
             monitoring.set_local_events(tool, code, 0)
-        for event, _ in self._callbacks(monitoring.events, monitoring.DISABLE):
+        for event, _ in self._callbacks():
             monitoring.register_callback(tool, event, None)
         monitoring.free_tool_id(tool)
 
@@ -135,7 +132,7 @@ class LineMonitor:
             lines = {line for *_, line in one.co_lines() if line}
             self._regions.append({(number, 0)})
             for line in lines:
-                heads = [head for head, first, last in loops if first <= line <= last and head in lines]
+                heads = [head for head, last in loops if head <= line <= last and head in lines]
                 region = self.regions[number, line] = number, max(heads, default=0)
                 self._regions[number].add(region)
             self.codes.append(one)  # kept alive, so its id stays unique
@@ -172,7 +169,8 @@ class LineMonitor:
             local.region = None
             return local.log  # type: ignore[no-any-return]
 
-    def _callbacks(self, events: Any, disable: object) -> list[tuple[int, Callable[..., object]]]:
+    def _callbacks(self) -> list[tuple[int, Callable[..., object]]]:
+        events, disable = _MONITORING.events, _MONITORING.DISABLE
         number, off, local, regions = self._number, self.off, self._local, self.regions
 
         def line(code: CodeType, at: int) -> object:

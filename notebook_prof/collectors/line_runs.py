@@ -13,7 +13,7 @@ import pandas as pd
 
 from ..trace.arrays import IntArray
 from ..trace.strings import readable
-from .line_monitor import LINE, RESUME, START, YIELD, LineMonitor
+from .line_monitor import LINE, RESUME, START, YIELD, LineMonitor, nodes_of
 from .line_sources import Home, Place, Sources
 
 
@@ -49,13 +49,9 @@ class StatementLines(NamedTuple):
 
 def statement_lines(source: str) -> StatementLines:
     """Return the lines at which the statements of a file begin; empty if it cannot be parsed."""
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError):
-        return StatementLines({}, frozenset())
     first: dict[int, int] = {}
     heads = set()
-    for node in ast.walk(tree):
+    for node in nodes_of(source):
         if isinstance(node, ast.stmt):
             body = getattr(node, "body", None)
             last = body[0].lineno - 1 if isinstance(body, list) and body else node.end_lineno or node.lineno

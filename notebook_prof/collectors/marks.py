@@ -11,7 +11,7 @@ import inspect
 import threading
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from contextlib import AbstractContextManager
-from typing import Any, ClassVar, Generic, ParamSpec, Protocol, TypeVar, cast
+from typing import Any, ClassVar, Generic, ParamSpec, TypeVar, cast
 
 import numpy as np
 import pandas as pd
@@ -23,26 +23,15 @@ from ..trace.taxonomy import PHASES
 from .base import Availability, Collector
 from .journal import Annotation, AnnotationEdges, Journal
 
-__all__ = ["MarksCollector", "StepSink", "annotate", "install", "step", "steps", "uninstall"]
-
 T = TypeVar("T")
 P = ParamSpec("P")
 
-_sink: StepSink | None = None
+# the session's `StepSources`: `tick` ends a step, `announce` says that a mark will end the one that has begun
+_sink: Any = None
 _journal: Journal | None = None
 
 
-class StepSink(Protocol):
-    """Counts steps; implemented by the session."""
-
-    def tick(self, source: str) -> None:
-        """Count the end of one step of the user's loop; `source` is ``"mark"``."""
-
-    def announce(self) -> None:
-        """Note that marks will tick, since a step has begun that one of them will end."""
-
-
-def install(sink: StepSink) -> None:
+def install(sink: Any) -> None:
     """Send the ends of steps to `sink`, replacing any other, and record annotations that open from now on."""
     # so annotations that are open when the window starts are known, and their part inside it is kept
     global _sink, _journal
@@ -194,7 +183,7 @@ def step(*, tokens: Any = None, samples: Any = None) -> None:
     if _sink is not None:
         if _journal is not None and (tokens is not None or samples is not None):
             _journal.count(tokens, samples)
-        _sink.tick("mark")
+        _sink.tick()
 
 
 class steps(Generic[T]):
@@ -236,17 +225,17 @@ class steps(Generic[T]):
                 _end_step(sink)
 
 
-def _begin_step() -> StepSink | None:
+def _begin_step() -> Any:
     # otherwise an optimizer, which steps before the first mark, would place the window
     if _sink is not None:
         _sink.announce()
     return _sink
 
 
-def _end_step(sink: StepSink | None) -> None:
+def _end_step(sink: Any) -> None:
     # after an error, a generator may be closed late, perhaps during another recording
     if sink is not None and sink is _sink:
-        sink.tick("mark")
+        sink.tick()
 
 
 class MarksCollector(Collector):
@@ -261,7 +250,6 @@ class MarksCollector(Collector):
 
     @classmethod
     def availability(cls) -> Availability:
-        """Return that this collector is always available."""
         return Availability(True, "nbp.annotate, nbp.step and nbp.steps in your code")
 
     def start(self, clock: Clock) -> None:
@@ -284,7 +272,6 @@ class MarksCollector(Collector):
         return self._journal.edges(tid) if self._journal is not None else AnnotationEdges.none()
 
     def result(self, builder: TraceBuilder) -> None:
-        """Add one slice per annotation."""
         if self._journal is None:
             return
         for tid, thread in self._journal.threads().items():
@@ -320,7 +307,6 @@ class MarksCollector(Collector):
         self.report.add("step-count-unread", "loss", unread, example, effect, advice)
 
     def abandon(self) -> None:
-        """Forget everything."""
         self._remove_own()
         self._journal = None
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.metadata import entry_points
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pandas as pd
 
@@ -25,8 +25,7 @@ GROUP: Final = "notebook_prof.collectors"
 COLLECTORS: Final = Table.of("collectors", "name:str available:bool reason:str records:str")
 
 
-@dataclass(frozen=True, slots=True)
-class _CollectorEntry:
+class _CollectorEntry(NamedTuple):
     place: str  # module:class
     records: str
 
@@ -78,16 +77,8 @@ def list_collectors() -> pd.DataFrame:
     >>> bool(list_collectors().set_index("name").loc["marks", "available"])
     True
     """
-    entries = _entries()
-    states = [entry.availability() for entry in entries.values()]
-    return COLLECTORS.frame(
-        {
-            "name": list(entries),
-            "available": [state.ok for state in states],
-            "reason": [state.reason for state in states],
-            "records": [entry.records for entry in entries.values()],
-        }
-    )
+    states = [(name, entry.availability(), entry.records) for name, entry in _entries().items()]
+    return COLLECTORS.of_tuples([(name, state.ok, state.reason, records) for name, state, records in states])
 
 
 def make(names: Sequence[str] | None = None, options: CollectorOptions | None = None) -> list[Collector]:
@@ -125,12 +116,6 @@ def make(names: Sequence[str] | None = None, options: CollectorOptions | None = 
     made.append(marks)
     if "python" in chosen:
         made.append(entries["python"].load()(options, edges=marks.edges))
-    return made
-
-
-def make_torch(options: CollectorOptions) -> Collector:
-    """Make only the torch collector, for a recording that began before torch was imported."""
-    made: Collector = _BUILT_IN["torch"].load()(options)
     return made
 
 

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from ..trace.arrays import IntArray
-from ..trace.intervals import union
+from ..trace.intervals import containing, contains, union
 from .line_monitor import LineMonitor, available
 from .line_runs import FunctionLines, function_lines
 from .line_sources import Sources
@@ -53,10 +53,8 @@ class Statements(NamedTuple):
         """
         begin, end = union(*np.array(spans, np.int64).reshape(-1, 2).T)
         cuts = np.unique(np.concatenate([self.ts, self.end, begin, end]))
-        home = np.searchsorted(self.ts, cuts[:-1], side="right") - 1
-        gap = np.searchsorted(begin, cuts[:-1], side="right") - 1
-        kept = (home >= 0) & (cuts[:-1] < np.append(self.end, 0)[home])
-        kept &= (gap < 0) | (cuts[:-1] >= np.append(end, 0)[gap])
+        home = containing((self.ts, self.end), cuts[:-1])
+        kept = (home >= 0) & ~contains((begin, end), cuts[:-1])
         return Statements(cuts[:-1][kept], cuts[1:][kept], self.line[home[kept]], self.thread)
 
 

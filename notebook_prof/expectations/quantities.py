@@ -133,7 +133,7 @@ def _step(trace: Trace, expectation: Expectation) -> Measured:
     if of in ("min", "max"):
         return _exact(float(times.min() if of == "min" else times.max()), call)
     if of == "mean":
-        return _mean_time(times, call)
+        return _mean(times, call, 0.0)
     q = float(of[1:]) / 100
     tau = dependence(times)
     low, high = quantile_interval(times, q, tau)
@@ -145,19 +145,14 @@ def _few(count: int, needed: int) -> str:
     return f"that needs at least {needed} steps, and {count} count here"
 
 
-def _mean(values: FloatArray, call: str) -> Measured:
+def _mean(values: FloatArray, call: str, least: float = -math.inf) -> Measured:
     """Return the mean with Student's t over the means of blocks of neighbours."""
     value = float(values.mean())
     if len(values) < LEAST:
-        return Measured(value, -math.inf, math.inf, call, _few(len(values), LEAST))
+        return Measured(value, least, math.inf, call, _few(len(values), LEAST))
     means = block_means(values, block_starts(values))
     half = t_quantile((1 + LEVEL) / 2, len(means) - 1) * float(means.std(ddof=1)) / math.sqrt(len(means))
-    return Measured(value, value - half, value + half, call)
-
-
-def _mean_time(times: FloatArray, call: str) -> Measured:
-    mean = _mean(times, call)
-    return replace(mean, low=max(mean.low, 0.0))
+    return Measured(value, max(value - half, least), value + half, call)
 
 
 def _phase(trace: Trace, expectation: Expectation) -> Measured:
@@ -174,7 +169,7 @@ def _phase(trace: Trace, expectation: Expectation) -> Measured:
     own = table[table["phase"] == expectation.of].set_index("step")["host_ns"]
     times = own.reindex(used["step"], fill_value=0).to_numpy(np.float64)
     if expectation.unit == "ns":
-        return _mean_time(times, call)
+        return _mean(times, call, 0.0)
     whole = used["dur_ns"].to_numpy(np.float64)
     share, mean_step = times.sum() / whole.sum(), whole.mean()
     off = _mean(times - share * whole, call)
@@ -212,10 +207,6 @@ def _sync(trace: Trace, expectation: Expectation) -> Measured:
     return _exact(int(((slices["category"] == "sync") & slices["step"].notna()).sum()), call)
 
 
-def _steps(trace: Trace, expectation: Expectation) -> Measured:
-    return _exact(len(trace.steps), "p.steps()")
-
-
 def _operator(trace: Trace, expectation: Expectation) -> Measured:
     """Measure calls of a name on the host; not of Python functions, since samples miss some."""
     call, name, slices = "p.operators()", expectation.of, trace.slices
@@ -226,10 +217,6 @@ def _operator(trace: Trace, expectation: Expectation) -> Measured:
         if not own.any() and (python.all() if "::" in name else python.any()):
             return missing(call, _NOT_COUNTED)
     return _of_name(trace, expectation, operators, "self_ns", call)
-
-
-def _kernel(trace: Trace, expectation: Expectation) -> Measured:
-    return _of_name(trace, expectation, kernels, "total_ns", "p.kernels()")
 
 
 def _of_name(
@@ -305,10 +292,6 @@ def _column(rows: pd.DataFrame, expectation: Expectation, call: str, reason: str
     return missing(call, reason) if values.isna().any() else _exact(float(values.sum()), call, reason)
 
 
-def _of_two(trace: Trace, expectation: Expectation) -> Measured:
-    return missing("nbp.compare(a, b)", "one run cannot tell: nbp.compare(a, b).expect(…)")
-
-
 def _notebook(trace: Trace, expectation: Expectation) -> Measured:
     call = "p.cells()"
     if not is_notebook(trace):
@@ -324,14 +307,17 @@ def _notebook(trace: Trace, expectation: Expectation) -> Measured:
 
 _MEASURES: Final[dict[str, Callable[[Trace, Expectation], Measured]]] = {
     "step": _step,
-    "steps": _steps,
+    "steps": lambda trace, _: _exact(len(trace.steps), "p.steps()"),
     "phase": _phase,
     "device": _device,
     "peak": _peak,
     "sync": _sync,
     "operator": _operator,
-    "kernel": _kernel,
+    "kernel": lambda trace, one: _of_name(trace, one, kernels, "total_ns", "p.kernels()"),
     "line": _line,
     **dict.fromkeys(("notebook", "cell"), _notebook),
-    **dict.fromkeys(("slower", "faster"), _of_two),
+    **dict.fromkeys(
+        ("slower", "faster"),
+        lambda *_: missing("nbp.compare(a, b)", "one run cannot tell: nbp.compare(a, b).expect(…)"),
+    ),
 }

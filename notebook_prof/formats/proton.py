@@ -42,7 +42,6 @@ class ProtonReader(Reader):
         return head.lstrip()[:1] == b"[" and all(mark.search(head) is not None for mark in _MARKS)
 
     def read(self, data: bytes, builder: TraceBuilder) -> None:
-        """Put the kernels and scopes into `builder`."""
         _read_tree(data, _PACKED.match(data) is not None, builder)
 
 

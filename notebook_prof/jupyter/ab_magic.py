@@ -7,7 +7,7 @@ import copy
 import re
 import shlex
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -63,12 +63,7 @@ class Turns:
 
 
 def parse(line: str, cell: str) -> Turns:
-    """Parse the magic's line, and split the cell; OptionError without valid options and two bodies.
-
-    >>> turns = parse("c --rounds 4 --steps 3:14", "x = 1\\n%% b\\nx = 2\\n")
-    >>> turns.name, turns.rounds, turns.a, turns.b, turns.line
-    ('c', 4, 'x = 1\\n', 'x = 2\\n', '--steps 3:14 --quiet --no-history')
-    """
+    """Parse the magic's line, and split the cell; OptionError without valid options and two bodies."""
     parser = options.OptionParser(prog=MAGIC, add_help=False, allow_abbrev=False)
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--until")
@@ -97,30 +92,26 @@ def parse(line: str, cell: str) -> Turns:
     return Turns(bodies[0], bodies[1].lstrip("\n"), name, rounds, until, restore, inner)
 
 
-class State:
-    """The current state of random generators and of named objects."""
+def kept_state(namespace: Mapping[str, Any], names: Iterable[str]) -> Callable[[], None]:
+    """Return a function that restores the current state of random generators and of named objects."""
+    objects: list[tuple[Any, Any]] = []
+    for name in names:
+        kept = namespace.get(name)
+        if kept is None or not restorable(kept):
+            lacks = f"a {type(kept).__name__} has no state_dict"
+            what = "there is no such variable" if kept is None else lacks
+            raise OptionError(f"{MAGIC}: {name!r} cannot be restored: {what}")
+        objects.append((kept, copy.deepcopy(kept.state_dict())))
+    restore_random = random_states()
 
-    def __init__(self, namespace: Mapping[str, Any], names: Iterable[str] = ()) -> None:
-        self._objects: list[tuple[Any, Any]] = []
-        for name in names:
-            kept = namespace.get(name)
-            if kept is None or not restorable(kept):
-                what = (
-                    "there is no such variable"
-                    if kept is None
-                    else f"a {type(kept).__name__} has no state_dict"
-                )
-                raise OptionError(f"{MAGIC}: {name!r} cannot be restored: {what}")
-            self._objects.append((kept, copy.deepcopy(kept.state_dict())))
-        self._restore_random = random_states()
-
-    def restore(self) -> None:
-        """Restore the state. Gradients are cleared, since no ``state_dict`` contains them."""
-        for kept, state in self._objects:
+    def restore() -> None:
+        for kept, state in objects:
             kept.load_state_dict(copy.deepcopy(state))  # an optimizer keeps a reference to its argument
-            if callable(getattr(kept, "zero_grad", None)):
+            if callable(getattr(kept, "zero_grad", None)):  # no ``state_dict`` contains gradients
                 kept.zero_grad(set_to_none=True)
-        self._restore_random()
+        restore_random()
+
+    return restore
 
 
 def restorable(value: Any) -> bool:
@@ -142,14 +133,14 @@ class TurnsMagics(Magics):  # type: ignore[misc]
             return
         try:
             turns = parse(line, cell)
-            state = State(self.shell.user_ns, turns.restore)
+            restore = kept_state(self.shell.user_ns, turns.restore)
         except OptionError as error:
             raise UsageError(str(error)) from None
         recorded: dict[str, list[Profile]] = {"a": [], "b": []}
         values: dict[str, Any] = {}
         try:
             with CountedInterrupts() as interrupts:
-                failed = not self._run_all(turns, state, recorded, values, interrupts)
+                failed = not self._run_all(turns, restore, recorded, values, interrupts)
         except KeyboardInterrupt:  # between two runs; one within a run was shown by its cell
             sys.stderr.write(f"{MAGIC}: interrupted\n")
             failed = True
@@ -161,7 +152,7 @@ class TurnsMagics(Magics):  # type: ignore[misc]
     def _run_all(
         self,
         turns: Turns,
-        state: State,
+        restore: Callable[[], None],
         recorded: dict[str, list[Profile]],
         values: dict[str, Any],
         interrupts: CountedInterrupts,
@@ -169,7 +160,7 @@ class TurnsMagics(Magics):  # type: ignore[misc]
         """Run all rounds. Returns whether every run succeeded."""
         for number in range(turns.rounds):
             for side in "ab" if number % 2 == 0 else "ba":
-                state.restore()
+                restore()
                 if not self._record(turns, side, number, recorded, values):
                     return False
                 if interrupts.count:  # the run caught it, or Python dropped it in a finalizer
@@ -235,11 +226,8 @@ def _difference(values: dict[str, Any]) -> str:
         if a.shape != b.shape:
             return f"The last values have different shapes: {a.shape} and {b.shape}."
         largest = float(np.max(np.abs(a - b))) if a.size else 0.0
-        return (
-            "The last values are equal."
-            if largest == 0
-            else f"The last values differ by {largest:.3g} at most."
-        )
+        how = "are equal" if largest == 0 else f"differ by {largest:.3g} at most"
+        return f"The last values {how}."
     return ""
 
 

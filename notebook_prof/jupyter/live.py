@@ -29,7 +29,7 @@ from IPython import get_ipython
 from IPython.display import display
 
 from ..session.engine import Session
-from ..session.records import WindowProgress
+from ..session.records import Run
 from ..session.schedule import StepRange
 from ..trace.arrays import IntArray
 from ..units import cut
@@ -163,31 +163,32 @@ class LiveState:
         # its head; ``left``: seconds until it ends; ``last``: times of the last recorded steps in µs;
         # ``lines``: line, text, share of the last steps, phase; ``until``: the request, and how well the
         # median is known.
-        window, end, schedule = self._session.window, self._session.early_end, self._session.schedule
-        progress = window.progress()
-        self._counts.append((now_ns, progress.steps))
+        window, end, schedule = self._session.window, self._session.early_end, self._session.plan.schedule
+        run, recorded, times = window.progress()
+        steps = window.step_count
+        self._counts.append((now_ns, steps))
         while len(self._counts) > 2 and now_ns - self._counts[0][0] > _RATE_NS:
             self._counts.popleft()
         (first_ns, first), (last_ns, last) = self._counts[0], self._counts[-1]
         rate = (last - first) * 1e9 / (last_ns - first_ns) if last_ns > first_ns else 0.0
-        length = None if not progress.text else loop_length(progress.text, self._namespace)
-        within = progress.steps - progress.first
+        length = None if not run.text else loop_length(run.text, self._namespace)
+        within = steps - run.first
         left = (length - within) / rate if length and rate > 0 and length >= within else None
         message: dict[str, Any] = {
             "seconds": round((now_ns - self._began_ns) / 1e9, 1),
-            "steps": progress.steps,
+            "steps": steps,
             "rate": _figures(rate),
             "of": length,
             "step": within,
-            "line": progress.line,
+            "line": run.line,
             "left": None if left is None else _figures(left),
             "state": "recording" if window.recording else "after" if window.past or end.reason else "before",
             "reason": end.reason,
-            "recorded": progress.recorded,
-            "last": [round(time / 1000) for time in progress.times],
-            "median": _figures(float(np.median(progress.times)) / 1000) if progress.times else None,
+            "recorded": recorded,
+            "last": [round(time / 1000) for time in times],
+            "median": _figures(float(np.median(times)) / 1000) if times else None,
             "window": [schedule.first, schedule.end] if isinstance(schedule, StepRange) else None,
-            **self._spent(progress),
+            **self._spent(run),
             "until": None,
         }
         if end.until is not None:
@@ -196,19 +197,20 @@ class LiveState:
             message["until"] = [end.until, _figures(width) if math.isfinite(width) else None]
         return message
 
-    def _spent(self, progress: WindowProgress) -> dict[str, Any]:
+    def _spent(self, run: Run) -> dict[str, Any]:
         """Return the most expensive statements of the last steps, and the phases."""
         lines: list[list[Any]] = []
         phases: dict[str, float] = {}
-        rows = np.array(self._session.marks.rows[-_LAST_MARKS:], np.int64)
-        if self._session.window.recording and progress.steps and len(rows) % 2 == 0:
+        rows = np.array(self._session.cell.marks.rows[-_LAST_MARKS:], np.int64)
+        window = self._session.window
+        if window.recording and window.step_count and len(rows) % 2 == 0:
             ts, line = rows[0::2], rows[1::2]
-            in_loop = ts >= progress.begin_ns
+            in_loop = ts >= run.begin_ns
             number, spent = time_by_line(ts[in_loop], line[in_loop])
             whole = max(int(spent.sum()), 1)
             for row in np.argsort(-spent, kind="stable").tolist():
-                text, share = self._session.text(int(number[row])), float(spent[row]) / whole
-                phase = "data" if number[row] == progress.line else phase_of(text)
+                text, share = self._session.cell.text(int(number[row])), float(spent[row]) / whole
+                phase = "data" if number[row] == run.line else phase_of(text)
                 phases[phase] = phases.get(phase, 0.0) + share
                 if len(lines) < _LINES:
                     lines.append([int(number[row]), cut(text, _TEXT), round(share, 3), phase])
@@ -216,12 +218,7 @@ class LiveState:
 
 
 def time_by_line(ts: IntArray, line: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the lines of marks, ascending, and the time from each mark to the next one.
-
-    >>> lines, spent = time_by_line(np.array([0, 5, 6, 9]), np.array([2, 3, 2, 3]))
-    >>> lines.tolist(), spent.tolist()
-    ([2, 3], [8, 1])
-    """
+    """Return the lines of marks, ascending, and the time from each mark to the next one."""
     lines, number = np.unique(line[:-1], return_inverse=True)
     spent = np.zeros(len(lines), np.int64)
     np.add.at(spent, number, np.maximum(np.diff(ts), 0))

@@ -81,11 +81,7 @@ class FoundLoop:
 
 
 def head(loop: Loop) -> str:
-    """Return the source of a loop's head.
-
-    >>> head(ast.parse("for x in range( 3 ):\\n    pass").body[0])
-    'for x in range(3)'
-    """
+    """Return the source of a loop's head."""
     if isinstance(loop, ast.While):
         return f"while {ast.unparse(loop.test)}"
     word = "async for" if isinstance(loop, ast.AsyncFor) else "for"

@@ -171,11 +171,7 @@ ProfileMagics.profile.__doc__ = (
 
 
 def split_line(line: str) -> tuple[str, str]:
-    """Split the line of ``%profile`` into its options and the statement after them.
-
-    >>> split_line("--steps 3:14 --quiet train(model, 'a  b')")
-    ('--steps 3:14 --quiet', "train(model, 'a  b')")
-    """
+    """Split the line of ``%profile`` into its options and the statement after them."""
     takes_value = options.flags(named=False)
     statement, head = line.strip(), []
     while statement.startswith("-"):
@@ -202,11 +198,7 @@ _OPEN_USAGE: Final = f"{_OPEN} [--format NAME] PATH"
 
 
 def split_path(line: str) -> tuple[str, str | None]:
-    """Split the line into the path and the format, which is None if not given.
-
-    >>> split_path("--format kineto 'my run.json'"), split_path("my run.json")
-    (('my run.json', 'kineto'), ('my run.json', None))
-    """
+    """Split the line into the path and the format, which is None if not given."""
     format_name: str | None = None
     path = line.strip()
     if match := _FORMAT.fullmatch(path):

@@ -111,7 +111,7 @@ def _begin(
             if unknown and failure is not None:
                 error, told = failure, True
         failures.clear()
-        session.end_cell(now_ns)
+        session.cell.end(now_ns)
         if not (unknown and result.runs):  # otherwise its loops may still tick
             ticks.withdraw()
         if not told:

@@ -181,11 +181,7 @@ def _operation(name: str) -> str:
 
 
 def base_of(name: str) -> str:
-    """Return the function's own name, without return type, namespaces, template arguments and parameters.
-
-    >>> base_of("void cudnn::ops::nchwToNhwcKernel<float, 3>(float const*)")
-    'nchwToNhwcKernel'
-    """
+    """Return the function's own name, without return type, namespaces, template arguments and parameters."""
     text = name.replace("(anonymous namespace)", "anonymous").removeprefix("void ")
     stop = len(text)
     for mark in "<(":
@@ -193,11 +189,6 @@ def base_of(name: str) -> str:
         if at >= 0:
             stop = min(stop, at)
     return text[:stop].rstrip().rpartition("::")[2].rpartition(" ")[2] or name
-
-
-def plain_base(name: str) -> str:
-    """Return `base_of` without ``Kernel`` at its end."""
-    return without_suffix(base_of(name))
 
 
 def without_suffix(name: str) -> str:

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from .kernels import base_of, kernel_label, plain_base, without_suffix
+from .kernels import base_of, kernel_label, without_suffix
 
 MOST_LABELLED: Final = 100_000
 STEP_MARKS: Final = ("ProfilerStep#", "ProfileStep#")
@@ -92,7 +92,8 @@ def _kernel(name: str, kernel: bool) -> Iterable[str]:
     if label := kernel_label(name):
         return (" ".join(part for part in label if part),)
     if _CPP.search(name):
-        return plain_base(name), base_of(name)
+        base = base_of(name)
+        return without_suffix(base), base
     return (without_suffix(name),) if kernel else ()
 
 

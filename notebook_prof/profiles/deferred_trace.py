@@ -19,13 +19,7 @@ _LEAVES_S: Final = 2.0
 
 
 class DeferredTrace:
-    """Builds a Trace once, in a background thread, while the kernel is idle or somebody waits.
-
-    >>> from notebook_prof.trace import TraceBuilder
-    >>> deferred = DeferredTrace(TraceBuilder().seal)
-    >>> len(deferred.get().slices), deferred.ready
-    (0, True)
-    """
+    """Builds a Trace once, in a background thread, while the kernel is idle or somebody waits."""
 
     # The work never runs in the requesting thread, so Ctrl-C stops the wait, not the build. While a recording
     # runs in this process, the work pauses unless somebody is waiting. If nobody can request the Trace any
@@ -44,11 +38,10 @@ class DeferredTrace:
 
     def start(self) -> None:
         """Queue the build behind those that were started before, unless it has begun already."""
-        self._work.start_later()
+        self._work.start(later=True)
 
     def get(self) -> Trace:
-        """Wait for the Trace and return it. Raises `build`'s error; NotRecordedError after a fork or at
-        exit."""
+        """Wait for the Trace. Raises the error of `build`; NotRecordedError after a fork or at exit."""
         work = self._work
         if not work.done.is_set():
             with work.idle.hurried():
@@ -76,26 +69,18 @@ class _TraceBuild:
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
-    def start(self) -> None:
-        """Run the build at once in a new thread, unless it has begun."""
+    def start(self, later: bool = False) -> None:
+        """Run the build in a new thread unless it has begun, or `later` in that of queued builds."""
         with self._lock:
             if self._build is None or self._thread is not None:
                 return
             _unfinished.add(self)
             at_exit(_leave)
-            self._thread = start_thread(self.run, THREAD)
-            if self._thread is not None:
-                return
-        self.run()
-
-    def start_later(self) -> None:
-        """Run the build in the thread that runs queued builds one at a time."""
-        with self._lock:
-            if self._build is None or self._thread is not None:
-                return
-            _unfinished.add(self)
-            at_exit(_leave)
-        _queue.put(self.run)
+            if not later:
+                self._thread = start_thread(self.run, THREAD)
+                if self._thread is not None:
+                    return
+        _queue.put(self.run) if later else self.run()
 
     def run(self) -> None:
         """Build the Trace, unless another thread has begun to."""

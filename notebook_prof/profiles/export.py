@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import Any, ClassVar
+from typing import Any
 
 from .. import writers
 from ..trace.redaction import without_source
 from .namespace import Namespace, method
 
 
-class Export(Namespace):
+class Export(Namespace, path="export"):
     """Write a report, a picture, or a file for another tool. ``p.save`` saves the recording itself.
 
     Examples
@@ -27,8 +27,6 @@ class Export(Namespace):
     >>> len(read_trace(folder / "run.json.gz")), len(read_trace(folder / "run.pftrace"))
     (1, 1)
     """
-
-    path: ClassVar[str] = "export"
 
     def html(self, path: str | os.PathLike[str], *, source: bool = True) -> None:
         """Write one self-contained HTML file with the four linked views.

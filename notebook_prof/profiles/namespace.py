@@ -19,14 +19,7 @@ R = TypeVar("R")
 
 
 def method(load: Callable[[], Callable[Concatenate[Trace, P], R]]) -> Callable[Concatenate[Any, P], R]:
-    """Make a method of the analysis that `load` returns, with the Trace filled in.
-
-    >>> from notebook_prof import analysis
-    >>> class Holder:
-    ...     steps = method(lambda: analysis.steps)
-    >>> Holder.steps.__doc__ == analysis.steps.__doc__, list(inspect.signature(Holder.steps).parameters)
-    (True, ['self', 'window', 'step', 'where'])
-    """
+    """Make a method of the analysis that `load` returns, with the Trace filled in."""
     # The analysis is loaded when the method is first looked up. A method that returns a table also accepts
     # ``where=``: text for `notebook_prof.selection.Query`, or a selection.
     return cast("Callable[Concatenate[Any, P], R]", Method(load))
@@ -83,8 +76,8 @@ def _method(analysis: Callable[..., Any]) -> Callable[..., Any]:
 class Namespace:
     """Methods of one topic of a Profile.
 
-    A subclass defines `path`, its name on a Profile, and its methods. If it has ``__call__``, the namespace
-    can also be called.
+    A subclass has a `path`, its name on a Profile, and methods. If it has ``__call__``, the namespace can
+    also be called.
 
     Examples
     --------
@@ -100,7 +93,10 @@ class Namespace:
     """
 
     __slots__ = ("_profile",)
-    path: ClassVar[str] = ""
+    path: ClassVar[str]
+
+    def __init_subclass__(cls, path: str) -> None:
+        cls.path = path
 
     def __init__(self, profile: Any) -> None:
         self._profile = profile

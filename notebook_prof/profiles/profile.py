@@ -181,11 +181,7 @@ class Profile:
 
     @property
     def previous(self) -> Any:
-        """This run compared with the previous one, by `compare`; None if the history has no previous run.
-        Never raises.
-
-        The second line of `verdict` is computed from its tables. `notebook_prof.load` returns the two runs.
-        """
+        """This run compared with the previous one of the history, by `compare`; None without one."""
         self.trace  # noqa: B018 (waits until it is built)
         return self._of_history("comparison")
 

@@ -145,25 +145,22 @@ def replay(
         for an optimizer, its arguments ``fused`` and ``foreach``. ``channels_last+bf16`` applies both at
         once.
     calls : int
-        Number of distinct calls to replay, the longest first (`operator_arguments`). Each is weighted by how
-        often it was recorded.
+        Number of distinct calls to replay, the longest first, each weighted by how often it was recorded.
     seconds : float
-        Roughly how long the runs may take. Conversions and compilation take additional time; compilation
-        takes between seconds and a minute, and cannot be interrupted.
+        Roughly how long the runs may take, without conversions and compilation. Compilation takes up to a
+        minute, and cannot be interrupted.
     memory : int
-        Limit in bytes on the inputs of all tries together. Results and an operator's workspace need
-        additional memory.
+        Limit in bytes on the inputs of all tries together, without results and workspaces.
 
     Returns
     -------
     Replayed
-        With ``tries calls alone_ns recorded_ns covered rounds``. Its text is one sentence per try.
+        Its text is one sentence per try.
 
     Raises
     ------
     OptionError
-        For an unknown try, an operator that is not in the recording, or if none of its calls can be made
-        here. The message says why, and what to do.
+        For an unknown try or operator, or if none of its calls can be made here.
     NotRecordedError
         If its shapes were not recorded.
     ExtraNotInstalledError

@@ -126,12 +126,7 @@ def overview(profile: Any) -> pd.DataFrame:
 
 
 def clauses_of(rows: pd.DataFrame) -> dict[str, Any]:
-    """Return the clauses that select the rows of an answer. Raises OptionError without rows or suitable
-    columns.
-
-    >>> clauses_of(pd.DataFrame({"name": ["mm", "relu", "mm"], "n": [1, 2, 3]}))
-    {'name': ['mm', 'relu']}
-    """
+    """Return the clauses that select the rows of an answer; OptionError without rows or such columns."""
     columns = [name for name in _CLAUSES if name in rows]
     if not columns:
         raise OptionError(

@@ -36,13 +36,7 @@ def profile_text(trace: Trace, verdict: analysis.Verdict, trust: pd.DataFrame, l
 
 
 def line_bars(lines: pd.DataFrame, rows: int = 5) -> list[str]:
-    """Return the hottest lines, each with a bar, its share, time, count and source.
-
-    >>> table = pd.DataFrame({"file": ["cell"], "line": [3], "text": ["a @ b"], "share": [0.5],
-    ...     "total_ns": [2_000_000], "self_ns": [2_000_000], "count": pd.array([4])})
-    >>> line_bars(table)
-    ['  3  █████        50.0 %     2 ms  4 ×  a @ b']
-    """
+    """Return the hottest lines, each with a bar, its share, time, count and source."""
     shown = lines.head(rows)
     locations = [
         str(number) if file == "cell" else f"{base_name(file)}:{number}"
@@ -108,13 +102,7 @@ def base_name(path: object) -> str:
 
 
 def trust_line(trust: pd.DataFrame) -> str:
-    """Summarise the losses and errors of a trust report in one line; empty if there are none.
-
-    >>> from notebook_prof.analysis import trust
-    >>> from notebook_prof.testing import draw
-    >>> trust_line(trust(draw("main: [cudaLaunchKernel]", categories={"cudaLaunchKernel": "launch"})))
-    '✗ Trust: no work of a device was recorded (100.0 % of device time). p.trust says what to do.'
-    """
+    """Summarise the losses and errors of a trust report in one line; empty if there are none."""
     bad = trust[trust["severity"] != "info"]
     if not len(bad):
         return ""
@@ -147,8 +135,7 @@ def _explained(code: str, finding: str, share: float, effect: str, advice: str, 
 
 
 def operator_table(operators: pd.DataFrame, by: str, rows: int) -> PlainText:
-    """Format the first rows of the operators as a table labelled by the column `by`, and the number of
-    further rows."""
+    """Format the first rows of the operators, labelled by the column `by`, and the number of others."""
     # device columns appear only if there is device time, and a last column with codes of the trust report
     # only if it doubts a row
     shown = operators.head(rows)
@@ -171,11 +158,7 @@ def operator_table(operators: pd.DataFrame, by: str, rows: int) -> PlainText:
 
 
 def aligned(rows: Sequence[Sequence[str]], left: Container[int] = ()) -> list[str]:
-    """Return rows as lines with columns two spaces apart, to the right except those in `left`.
-
-    >>> aligned([["name", "n"], ["mm", "12"]], left=[0])
-    ['name   n', 'mm    12']
-    """
+    """Return rows as lines with columns two spaces apart, to the right except those in `left`."""
     pads = [str.ljust if i in left else str.rjust for i in range(len(rows[0]))]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from .. import analysis, extensions
 from ..analysis.verdict.claims import METHODS
@@ -15,10 +15,8 @@ from .text import PlainText
 # Additions of formats to a Profile: printers (``p.compat.NAME``) and analyses (``p.TOPIC.NAME``).
 
 
-class Compat(Namespace):
+class Compat(Namespace, path="compat"):
     """The texts and tables of other profilers, for recordings in any format."""
-
-    path: ClassVar[str] = "compat"
 
     def __init__(self, profile: Any) -> None:
         super().__init__(profile)
@@ -64,31 +62,28 @@ def registered_topic(path: str) -> type[Namespace]:
         for name in extensions.points("analyses")
         if name.partition(".")[0] == path
     }
-    return type(path.title(), (Namespace,), {"__slots__": (), "path": path, **members})
+    return type(path.title(), (Namespace,), {"__slots__": (), **members}, path=path)
 
 
-class Operators(Namespace):
+class Operators(Namespace, path="operators"):
     """Operators: ``p.operators()`` sums them by name."""
 
-    path: ClassVar[str] = "operators"
     __call__ = method(lambda: analysis.operators)
     calls = method(lambda: analysis.calls)
     arguments = method(lambda: analysis.operator_arguments)
     work = method(lambda: analysis.operator_work)
 
 
-class Kernels(Namespace):
+class Kernels(Namespace, path="kernels"):
     """Device work: ``p.kernels()`` sums it by kernel."""
 
-    path: ClassVar[str] = "kernels"
     __call__ = method(lambda: analysis.kernels)
     origins = method(lambda: analysis.kernel_origins)
 
 
-class Steps(Namespace):
+class Steps(Namespace, path="steps"):
     """Steps: ``p.steps()`` lists them."""
 
-    path: ClassVar[str] = "steps"
     __call__ = method(lambda: analysis.steps)
     breakdown = method(lambda: analysis.step_breakdown)
     trace = method(lambda: analysis.step_trace)
@@ -96,10 +91,9 @@ class Steps(Namespace):
     overhead = method(lambda: analysis.overhead)
 
 
-class Memory(Namespace):
+class Memory(Namespace, path="memory"):
     """Memory: ``p.memory()`` is the curve."""
 
-    path: ClassVar[str] = "memory"
     __call__ = method(lambda: analysis.memory)
     peak = method(lambda: analysis.memory_peak)
     processes = method(lambda: analysis.memory_processes)
@@ -114,10 +108,9 @@ class Memory(Namespace):
     left_behind = method(lambda: analysis.memory_left_behind)
 
 
-class Input(Namespace):
+class Input(Namespace, path="input"):
     """The input of steps."""
 
-    path: ClassVar[str] = "input"
     pipeline = method(lambda: analysis.input_pipeline)
     queues = method(lambda: analysis.input_queues)
     operators = method(lambda: analysis.input_operators)
@@ -129,10 +122,9 @@ class Input(Namespace):
     throughput = method(lambda: analysis.loader_throughput)
 
 
-class Device(Namespace):
+class Device(Namespace, path="device"):
     """Devices: ``p.device()`` returns how busy each was."""
 
-    path: ClassVar[str] = "device"
     __call__ = method(lambda: analysis.device)
     idle = method(lambda: analysis.device_idle)
     idle_causes = method(lambda: analysis.idle_causes)
@@ -143,10 +135,9 @@ class Device(Namespace):
     sequences = method(lambda: analysis.kernel_sequences)
 
 
-class CriticalPath(Namespace):
+class CriticalPath(Namespace, path="critical_path"):
     """What determined the duration of steps: ``p.critical_path()`` lists it in order of time."""
 
-    path: ClassVar[str] = "critical_path"
     __call__ = method(lambda: analysis.critical_path)
     hops = method(lambda: analysis.critical_path_hops)
     spans = method(lambda: analysis.critical_path_spans)
@@ -154,10 +145,9 @@ class CriticalPath(Namespace):
     next = method(lambda: analysis.critical_path_next)
 
 
-class Lines(Namespace):
+class Lines(Namespace, path="lines"):
     """Lines of source: ``p.lines()`` has the time of each."""
 
-    path: ClassVar[str] = "lines"
     __call__ = method(lambda: analysis.lines)
     calls = method(lambda: analysis.line_calls)
     imports = method(lambda: analysis.imports)
@@ -165,39 +155,35 @@ class Lines(Namespace):
     steps = method(lambda: analysis.line_steps)
 
 
-class Compilations(Namespace):
+class Compilations(Namespace, path="compilations"):
     """Compilations of ``torch.compile``: ``p.compilations()`` lists them."""
 
-    path: ClassVar[str] = "compilations"
     __call__ = method(lambda: analysis.compilations)
     graph_breaks = method(lambda: analysis.graph_breaks)
     kernels = method(lambda: analysis.fused_kernels)
 
 
-class Cpu(Namespace):
+class Cpu(Namespace, path="cpu"):
     """The host: ``p.cpu()`` is the CPU time of threads and child processes."""
 
-    path: ClassVar[str] = "cpu"
     __call__ = method(lambda: analysis.cpu)
     use = method(lambda: analysis.cpu_use)
     states = method(lambda: analysis.thread_time)
     waits = method(lambda: analysis.host_waits)
 
 
-class Distributed(Namespace):
+class Distributed(Namespace, path="distributed"):
     """Communication: ``p.distributed()`` divides steps into communication and computation."""
 
-    path: ClassVar[str] = "distributed"
     __call__ = method(lambda: analysis.distributed)
     breakdown = method(lambda: analysis.breakdown)
     collectives = method(lambda: analysis.collectives)
     exposed = method(lambda: analysis.exposed_collectives)
 
 
-class MindSpore(Namespace):
+class MindSpore(Namespace, path="mindspore"):
     """Folders of a MindSpore cluster, as MindInsight shows them."""
 
-    path: ClassVar[str] = "mindspore"
     cluster_steps = method(lambda: analysis.cluster_steps)
     cluster_links = method(lambda: analysis.cluster_links)
     cluster_advice = method(lambda: analysis.cluster_advice)

@@ -7,6 +7,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -16,31 +17,17 @@ from ..trace.report import ImportReport
 from .codec.compression import decompress, first_bytes
 from .codec.sqlite import Database
 
-__all__ = [
-    "HEAD_BYTES", "DatabaseReader", "MarkedJsonReader", "PiecesReader", "Probe", "Reader",
-    "decompress", "pieces_of",
-]  # fmt: skip
-
 HEAD_BYTES: Final = 64 * 1024
 _PIECE: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """The parts of a file that a reader may inspect to recognise its format.
+    """The parts of a file that a reader may inspect to recognise its format."""
 
-    Attributes
-    ----------
-    path : Path
-        For messages; a name proves nothing.
-    head : bytes
-        The first 64 KiB after decompression, without a byte-order mark.
-    tables : frozenset of str
-        Names of the tables of an SQLite database; empty for other files, and if only the head is known.
-    """
-
-    path: Path
-    head: bytes
+    path: Path  # for messages; a name proves nothing
+    head: bytes  # the first 64 KiB after decompression, without a byte-order mark
+    # names of the tables of an SQLite database; empty for other files, and if only the head is known
     tables: frozenset[str] = frozenset()
 
 
@@ -55,20 +42,17 @@ class Reader(ABC):
         Unique; of several readers that recognise a file, the highest one reads it.
     describes : str
         One line for `list_formats`.
+    reads : str
+        ``.module:function``: what `read` calls, imported when there is a file to read.
     """
 
     name: ClassVar[str]
     priority: ClassVar[int]
     describes: ClassVar[str]
+    reads: ClassVar[str]
 
     def configured(self, **options: object) -> Reader:
-        """Return this reader with the options given to `read_trace`. The base class accepts none.
-
-        Raises
-        ------
-        OptionError
-            If the format has no such option.
-        """
+        """Return this reader with the options given to `read_trace`; OptionError for unknown ones."""
         if options:
             raise OptionError(
                 f"the reader {self.name!r} takes no option {', '.join(map(repr, options))}: leave it out"
@@ -79,9 +63,8 @@ class Reader(ABC):
     def recognises(self, probe: Probe) -> bool:
         """Return whether the bytes look like this format."""
 
-    @abstractmethod
     def read(self, data: bytes, builder: TraceBuilder) -> None:
-        """Add everything in the file to `builder`.
+        """Add everything in the file to `builder`. The base class calls the function that `reads` names.
 
         Parameters
         ----------
@@ -95,6 +78,8 @@ class Reader(ABC):
         FormatError
             If nothing can be read.
         """
+        module, function = self.reads.split(":")
+        getattr(import_module(module, type(self).__module__), function)(data, builder)
 
 
 def pieces_of(data: bytes) -> Iterator[bytes]:
@@ -107,23 +92,9 @@ class PiecesReader(Reader):
 
     @abstractmethod
     def read_pieces(self, pieces: Iterable[bytes], builder: TraceBuilder) -> None:
-        """Add everything in the file to `builder`.
-
-        Parameters
-        ----------
-        pieces : iterable of bytes
-            The file after decompression, in order.
-        builder : TraceBuilder
-            As for `read`.
-
-        Raises
-        ------
-        FormatError
-            If nothing can be read.
-        """
+        """Add everything in the file to `builder`, as `read`. Its pieces are decompressed and in order."""
 
     def read(self, data: bytes, builder: TraceBuilder) -> None:
-        """Add everything in the file to `builder`; see `Reader.read`."""
         self.read_pieces(pieces_of(data), builder)
 
 
@@ -132,13 +103,7 @@ class DatabaseReader(Reader):
 
     @abstractmethod
     def read_database(self, database: Database, builder: TraceBuilder) -> None:
-        """Add everything in the database to `builder`.
-
-        Raises
-        ------
-        FormatError
-            If nothing can be read.
-        """
+        """Add everything in the database to `builder`, as `read`."""
 
 
 class MarkedJsonReader(Reader):
@@ -147,14 +112,13 @@ class MarkedJsonReader(Reader):
     marks: ClassVar[tuple[re.Pattern[bytes], ...]]
 
     def recognises(self, probe: Probe) -> bool:
-        """Return whether the head begins a JSON object with this format's keys."""
         head = probe.head
         return head.lstrip()[:1] == b"{" and all(mark.search(head) is not None for mark in self.marks)
 
 
 MAX_FILES: Final = 20_000
 MAX_DEPTH: Final = 8
-_BOM: Final = b"\xef\xbb\xbf"
+BOM: Final = b"\xef\xbb\xbf"
 
 
 class Folder:
@@ -172,12 +136,6 @@ class Folder:
     max_bytes : int, optional
         Limit on the decompressed size of a file.
 
-    Attributes
-    ----------
-    path : Path
-    names : tuple of str
-        Sorted paths relative to the folder, separated by ``/``.
-
     Examples
     --------
     >>> from tempfile import TemporaryDirectory
@@ -193,22 +151,17 @@ class Folder:
         self._max_bytes = max_bytes
         self._root = path.resolve()
         self._report = report
+        # paths relative to the folder, separated by ``/``
         self.names = tuple(sorted(self._walk()))
 
     def __fspath__(self) -> str:
         return os.fspath(self.path)
 
     def read(self, name: str) -> bytes:
-        """Return the whole file after decompression, without a byte-order mark.
-
-        Raises
-        ------
-        FormatError
-            If there is no such file inside the folder.
-        """
+        """Return the whole file after decompression, without a byte-order mark; see `path_of`."""
         return decompress(
             self.path_of(name).read_bytes(), self._report, max_bytes=self._max_bytes
-        ).removeprefix(_BOM)
+        ).removeprefix(BOM)
 
     def head(self, name: str) -> bytes:
         """Return the first 64 KiB after decompression; empty if the file cannot be read."""
@@ -217,7 +170,7 @@ class Folder:
                 start = file.read(HEAD_BYTES)
         except OSError:
             return b""
-        return first_bytes(start).removeprefix(_BOM)
+        return first_bytes(start).removeprefix(BOM)
 
     def describe(self, most: int = 6) -> str:
         """Return the number of files and the names of some, for messages."""
@@ -227,13 +180,7 @@ class Folder:
         return f"{len(self.names)} file{'s' if len(self.names) > 1 else ''}: {shown}"
 
     def path_of(self, name: str) -> Path:
-        """Return the path of a file.
-
-        Raises
-        ------
-        FormatError
-            If there is no such file inside the folder.
-        """
+        """Return the path of a file; FormatError if there is no such file inside the folder."""
         # checked again at every read, since the link may have changed meanwhile
         target = (self._root / name).resolve()
         if not target.is_relative_to(self._root) or not target.is_file():
@@ -285,17 +232,5 @@ class FolderReader(Reader):
 
     @abstractmethod
     def read_folder(self, folder: Folder, builder: TraceBuilder) -> None:
-        """Add everything in the folder to `builder`.
-
-        Parameters
-        ----------
-        folder : Folder
-            Can be used as a path (``Path(folder) / name``), but only `Folder.read` never leaves the folder.
-        builder : TraceBuilder
-            Its report counts everything that is not used.
-
-        Raises
-        ------
-        FormatError
-            If nothing can be read.
-        """
+        """Add everything in the folder to `builder`, as `read`."""
+        # ``Path(folder) / name`` is a path, but only `Folder.read` never leaves the folder.

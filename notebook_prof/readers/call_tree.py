@@ -129,18 +129,13 @@ class StackTree(NamedTuple):
 
 
 def stack_tree(
-    parent: IntArray,
-    frame: IntArray,
-    frames: Sequence[CallFrame],
-    report: ImportReport,
-    waits: BoolArray | None = None,
+    parent: IntArray, frame: IntArray, frames: Sequence[CallFrame], report: ImportReport, waits: BoolArray
 ) -> tuple[StackTree, IntArray]:
     """Make a tree that contains each path of frames once, and return the node in it of each node given."""
     # Each parent comes before its children, and `frames` need not be distinct. Stacks deeper than `MAX_DEPTH`
     # keep their outermost frames.
     codes, distinct = numbered(frames)
     frame = codes[frame] if len(frame) else frame
-    waits = np.zeros(len(parent), bool) if waits is None else waits
     depth = depths(parent).astype(np.int64)
     kept = depth < MAX_DEPTH
     example = f"{int(depth.max(initial=0)) + 1:,} frames"

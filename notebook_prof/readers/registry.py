@@ -18,7 +18,7 @@ from ..errors import FormatError, OptionError, nearest
 from ..trace.builder import TraceBuilder
 from ..trace.report import ImportReport
 from ..trace.trace import Trace
-from .base import HEAD_BYTES, DatabaseReader, Folder, FolderReader, PiecesReader, Probe, Reader
+from .base import BOM, HEAD_BYTES, DatabaseReader, Folder, FolderReader, PiecesReader, Probe, Reader
 from .codec.compression import Pieces
 from .codec.sqlite import MAGIC, opened
 from .codec.stream import ReadingProgress, in_pieces
@@ -89,18 +89,13 @@ def describe(head: bytes) -> str:
     return f"the file starts with {head[:40]!r}"
 
 
-_BOM = b"\xef\xbb\xbf"
-
-
 @cache
 def readers() -> tuple[Reader, ...]:
     """Return all readers, also those of entry points ``notebook_prof.readers``, highest priority first."""
     registered: list[Reader] = [extensions.load("readers", name)() for name in extensions.names("readers")]
     registered.sort(key=lambda reader: -reader.priority)
-    for label, values in (
-        ("name", [reader.name for reader in registered]),
-        ("priority", [str(reader.priority) for reader in registered]),
-    ):
+    for label in ("name", "priority"):
+        values = [str(getattr(reader, label)) for reader in registered]
         if twice := [value for value in values if values.count(value) > 1]:
             raise OptionError(f"two readers have the {label} {twice[0]}; uninstall one of the packages")
     return tuple(registered)
@@ -203,7 +198,7 @@ def _read_pieces(
     path: Path, pieces: Pieces, report: ImportReport, name: str | None, options: Mapping[str, object]
 ) -> Trace:
     """Read a file, without holding all of it in memory if its reader supports that."""
-    first = next(pieces, b"").removeprefix(_BOM)
+    first = next(pieces, b"").removeprefix(BOM)
     if first.startswith(MAGIC):
         return _read_database(path, chain([first], pieces), report, name, options)
     reader = _choose(Probe(path, first[:HEAD_BYTES]), name).configured(**options)
@@ -235,7 +230,7 @@ def _read_database(
 def _is_recognised(head: bytes) -> bool:
     if head.startswith(MAGIC):
         return True
-    probe = Probe(Path(), head.removeprefix(_BOM))
+    probe = Probe(Path(), head.removeprefix(BOM))
     return any(reader.recognises(probe) for reader in readers())
 
 

@@ -150,12 +150,7 @@ def _changed_source(c: Comparison) -> str:
 
 
 def edits(changes: pd.DataFrame) -> tuple[str, str]:
-    """From `source_changes`, write which lines are changed or new, and how many were deleted.
-
-    >>> changes = pd.DataFrame({"change": ["same", "new", "gone"], "b_line": [1, 2, None]})
-    >>> edits(changes)
-    ('line 2', '1 line')
-    """
+    """From `source_changes`, write which lines are changed or new, and how many were deleted."""
     edited = changes.loc[changes["change"].isin(["changed", "new"]), "b_line"]
     gone = int((changes["change"] == "gone").sum())
     return lines_text(edited) if len(edited) else "", format_items(gone, "line") if gone else ""

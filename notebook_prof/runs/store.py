@@ -83,17 +83,12 @@ class Store:
         names = ", ".join(values)
         marks = ", ".join("?" * len(values))
         with self._writing() as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            try:
+            with connection:  # commits, or rolls back
+                connection.execute("BEGIN IMMEDIATE")
                 connection.execute("INSERT OR IGNORE INTO environments VALUES (?, ?)", (key, facts))
                 insert = f"INSERT INTO runs ({names}) VALUES ({marks})"
                 number = int(connection.execute(insert, tuple(values.values())).lastrowid or 0)
                 pruned = number % _PRUNED_EVERY == 0 and _prune(connection, self._limit)
-                connection.execute("COMMIT")
-            except BaseException:
-                with suppress(sqlite3.Error):
-                    connection.execute("ROLLBACK")
-                raise
             if pruned:
                 connection.execute("PRAGMA incremental_vacuum").fetchall()
             return number
@@ -194,16 +189,11 @@ def _make(connection: sqlite3.Connection, shared: bool) -> None:
     connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
     # WAL keeps its index in memory that several computers cannot share
     connection.execute(f"PRAGMA journal_mode={'DELETE' if shared else 'WAL'}")
-    connection.execute("BEGIN IMMEDIATE")
-    try:
+    with connection:  # commits, or rolls back
+        connection.execute("BEGIN IMMEDIATE")
         for statement in _SCHEMA.split(";"):
             connection.execute(statement)
         connection.execute(f"PRAGMA user_version={VERSION}")
-        connection.execute("COMMIT")
-    except BaseException:
-        with suppress(sqlite3.Error):
-            connection.execute("ROLLBACK")
-        raise
 
 
 def _prune(connection: sqlite3.Connection, limit: int) -> bool:

@@ -86,12 +86,10 @@ def history(cell: str | None = None, *, name: str | None = None, notebook: str |
     Examples
     --------
     >>> import os, tempfile
-    >>> before = os.environ.get("NOTEBOOK_PROF_HISTORY", "")
-    >>> os.environ["NOTEBOOK_PROF_HISTORY"] = tempfile.mkdtemp()
-    >>> table = history()
-    >>> len(table), table["p50_ns"].dtype
-    (0, dtype('float64'))
-    >>> os.environ["NOTEBOOK_PROF_HISTORY"] = before
+    >>> from unittest.mock import patch
+    >>> with patch.dict(os.environ, NOTEBOOK_PROF_HISTORY=tempfile.mkdtemp()):
+    ...     history()["p50_ns"].dtype
+    dtype('float64')
     """
     store = open_store()
     warn_of_missing()
@@ -152,13 +150,12 @@ def load(run: int | str) -> Profile | HistoryRun:
     Examples
     --------
     >>> import os, tempfile
-    >>> before = os.environ.get("NOTEBOOK_PROF_HISTORY", "")
-    >>> os.environ["NOTEBOOK_PROF_HISTORY"] = tempfile.mkdtemp()
-    >>> load("baseline")
+    >>> from unittest.mock import patch
+    >>> with patch.dict(os.environ, NOTEBOOK_PROF_HISTORY=tempfile.mkdtemp()):
+    ...     load("baseline")
     Traceback (most recent call last):
         ...
     notebook_prof.errors.OptionError: the history has no run 'baseline': no run has a name
-    >>> os.environ["NOTEBOOK_PROF_HISTORY"] = before
     """
     store = open_store()
     warn_of_missing()

@@ -17,7 +17,7 @@ from ..collectors.python.frames import is_watched
 from ..collectors.statements import SHOWING, UNWRITTEN
 from ..trace.arrays import IntArray
 from ..trace.builder import TraceBuilder
-from ..trace.intervals import union
+from ..trace.intervals import containing, contains, union
 from ..trace.source_lines import text_lines
 from .records import Run, StepRecords
 from .window import StepWindow
@@ -124,10 +124,10 @@ def account(
         (_OUTSIDE, run_ts, run_end, of_run),
         (_STEPS, step_ts, step_end, step_loop),
     ):
-        at = _covering(starts, lower, upper)
+        at = containing((lower, upper), starts)
         inside = at >= 0
         kind[inside], loop[inside] = word, number[at[inside]]
-    moving = _covering(starts, move_ts, move_end) >= 0
+    moving = contains((move_ts, move_end), starts)
     kind[moving], loop[moving] = _PROFILER, -1
     heads = {run.loop: (run.line, run.text) for run in reversed(runs)}
     at_line[moving] = _NO_LINE
@@ -146,13 +146,6 @@ def _ends_of_given_up(runs: Sequence[Run], ts: IntArray, end: int) -> dict[int, 
             if i + 1 < len(runs):
                 ends[i] = min(ends[i], runs[i + 1].begin_ns)
     return ends
-
-
-def _covering(instants: IntArray, starts: IntArray, ends: IntArray) -> IntArray:
-    """Return the index of the interval that contains each instant, or -1."""
-    at = np.searchsorted(starts, instants, side="right") - 1  # intervals are disjoint and sorted
-    inside = (at >= 0) & (instants < np.append(ends, 0)[at])
-    return np.asarray(np.where(inside, at, -1), np.int64)
 
 
 def _endings(runs: Sequence[Run], step_end: IntArray) -> tuple[IntArray, IntArray]:

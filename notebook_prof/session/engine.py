@@ -28,12 +28,12 @@ from . import current, findings
 from .cell import Cell
 from .plan import EndOfWindow, LoopInSource, Plan, loop_source, spent, within
 from .records import EarlyEnd, Run, SizeWatch, StepRecords
-from .schedule import ScheduleFunction
 from .sources import Interleaved, OverheadMeter, StepSources, allowed
 from .ticks import LoopTicker
 from .window import Actions, StepWindow, TickSource
 
 _EARLIER: Final = "a loop of an earlier cell"
+_PLEASE_REPORT: Final = "please report it, with this text"
 
 
 @dataclass
@@ -63,7 +63,7 @@ class Session(Actions):
         names: NameWatch | None = None,
     ) -> None:
         self._pid = os.getpid()
-        self._plan, self._loops = plan, {loop.token: loop for loop in loops}
+        self.plan, self._loops = plan, {loop.token: loop for loop in loops}
         strongest = max((loop.source for loop in loops), default=None)
         announced = TickSource.MARK if marked else strongest
         self._meter = OverheadMeter(plan.schedule) if isinstance(plan.schedule, Interleaved) else None
@@ -81,10 +81,10 @@ class Session(Actions):
         self._metadata = dict(metadata or {})
         self.report = ImportReport()
         self._source: str | None = self._metadata.get("cell_source")
-        self._cell = Cell(self._source or "")
+        self.cell = Cell(self._source or "")
         self._options = within(plan.options, self._source, self.report)
         self._sources = StepSources(
-            self.window, plan.step_by, self.report, self._after_tick, self._cell.location
+            self.window, plan.step_by, self.report, self._after_tick, self.cell.location
         )
         self.loops_of_scripts: dict[Hashable, str] = {}  # places of rewritten loops, by token
         self._hooks = announced is not TickSource.MARK
@@ -179,11 +179,7 @@ class Session(Actions):
     def begin_cell(self, file: str = "") -> None:
         """Mark the start of the cell's statements, and time lines of the functions in `file`, if given."""
         recording = self._recording or self._first
-        self._cell.begin(file if recording is not None and "python" in recording.names else "")
-
-    def end_cell(self, end_ns: int) -> None:
-        """Mark the end of the cell's statements."""
-        self._cell.end(end_ns)
+        self.cell.begin(file if recording is not None and "python" in recording.names else "")
 
     def add_file(self, file: str) -> None:
         """Show a file's lines as the cell's own: it is the body of a magic in it, such as ``%%capture``."""
@@ -207,12 +203,12 @@ class Session(Actions):
             or (around is not None and around.inside)
         ):
             return None
-        if me != self._cell.marks.identity:
+        if me != self.cell.marks.identity:
             self._loop_thread = threading.current_thread()
         if token > 0:
             self._sources.drop_hook()
         begun_ns = time.time_ns()
-        statement, text, _ = self._cell.location()
+        statement, text, _ = self.cell.location()
         in_source = self._loops.get(token)
         key = token if line > 0 else (token, statement)
         at, head = (in_source.line, in_source.text) if in_source is not None else (statement, text)
@@ -226,34 +222,18 @@ class Session(Actions):
 
     def leave_loop(self) -> bool:
         """Return whether the user's loop should end now."""
-        if not (self._plan.stop_after and self.window.past) or self.early_end.reason in ("asked", "size"):
+        if not (self.plan.stop_after and self.window.past) or self.early_end.reason in ("asked", "size"):
             return False
-        schedule = self._plan.schedule
+        schedule = self.plan.schedule
         return not isinstance(schedule, Interleaved) or schedule.is_over(self.window.step_count)
-
-    @property
-    def schedule(self) -> ScheduleFunction:
-        """Maps a step number to a state."""
-        return self._plan.schedule
-
-    @property
-    def marks(self) -> statements.Marks:
-        """Marks of when the cell's statements began."""
-        return self._cell.marks
-
-    def text(self, line: int) -> str:
-        """Return the source of a line of the cell."""
-        return self._cell.text(line)
 
     # Called by the window, see `window.Actions`.
 
     def warm(self) -> None:
-        """Run the collectors without keeping their data."""
         self._recording = self._next_recording()
         self._recording.warm()
 
     def start(self) -> None:
-        """Start recording."""
         if self._recording is None:
             self._recording = self._next_recording()
         if self._names is not None and self.window.step_count:
@@ -263,7 +243,6 @@ class Session(Actions):
         self._watch_size()
 
     def stop(self, steps: StepRecords) -> None:
-        """End a cycle."""
         recording = self._taken_recording()
         if recording is None:
             return
@@ -287,10 +266,10 @@ class Session(Actions):
         if self._meter is not None and not self.window.closed:
             cycle.builder = TraceBuilder()
             recording.result(cycle.builder)
-        if self._plan.on_cycle is not None and not self.window.closed and self._meter is None:
+        if self.plan.on_cycle is not None and not self.window.closed and self._meter is None:
             self._finished.remove(cycle)
             self.traces.append(self._later(cycle))
-            self._plan.on_cycle(self.traces[-1].get())
+            self.plan.on_cycle(self.traces[-1].get())
 
     def _watch_size(self) -> None:
         if self._recording is not None and "torch" in self._recording.names and self._meter is None:
@@ -304,9 +283,11 @@ class Session(Actions):
         with DelayedInterrupt():
             begun_ns = time.time_ns()
             self._sources.connect_torch()
-            is_wanted = not self._plan.collectors and self._meter is None
+            is_wanted = not self.plan.collectors and self._meter is None
             if is_wanted and self._recording is not None:
-                for collector in self._make(lambda: [registry.make_torch(self._options)]):
+                from ..collectors.torch.collector import TorchCollector  # not loaded without torch
+
+                for collector in self._make(lambda: [TorchCollector(self._options)]):
                     self._recording.join(collector)
                 if self.window.recording:
                     self._watch_size()
@@ -329,7 +310,6 @@ class Session(Actions):
         return not kept
 
     def abandon(self) -> None:
-        """Discard a warm-up that was not followed by a recording."""
         recording = self._taken_recording()
         if recording is not None:
             recording.abandon()
@@ -343,7 +323,7 @@ class Session(Actions):
         return recording
 
     def _make_recording(self) -> Recording:
-        collectors = self._plan.collectors
+        collectors = self.plan.collectors
         names = [part for part in collectors if isinstance(part, str)]
         made = []
         if names or not collectors:
@@ -356,10 +336,7 @@ class Session(Actions):
         except OptionError:
             raise
         except Exception as error:  # the user's code must run in any case
-            example = f"{type(error).__name__}: {error}"
-            effect = "nothing was recorded"
-            advice = "please report it, with this text"
-            self.report.add("collectors-failed", "error", example=example, effect=effect, advice=advice)
+            self.report.failed("collectors-failed", "error", error, "nothing was recorded", _PLEASE_REPORT)
             return []
 
     def _next_recording(self) -> Recording:
@@ -396,16 +373,16 @@ class Session(Actions):
 
     def _note_ending(self) -> None:
         if not findings.ended_early(self.report, self.early_end, self._recorded_steps):
-            findings.steps_missing(self.report, self._plan.schedule, self.window, self._error)
+            findings.steps_missing(self.report, self.plan.schedule, self.window, self._error)
         if self._meter is not None:
             self._measured = self._meter.result(self.window.plain, self.report)
         lines = [loop.line for loop in self._loops.values()]
         findings.sources_that_lost(self.report, self.window, lines[0] if lines else None)
         findings.loops_given_up(self.report, self.window)
-        if self._cell.span is not None and self._plan.options.memory:
+        if self.cell.span is not None and self.plan.options.memory:
             thread = self._sources.thread or self._loop_thread
-            findings.steps_elsewhere(self.report, thread, self._cell.marks.identity)
-        if not self._torch_before and "torch" in sys.modules and not self._plan.collectors:
+            findings.steps_elsewhere(self.report, thread, self.cell.marks.identity)
+        if not self._torch_before and "torch" in sys.modules and not self.plan.collectors:
             recorded = [name for cycle in self._finished for name in cycle.recording.names]
             findings.torch_came_late(self.report, recorded)
 
@@ -416,10 +393,8 @@ class Session(Actions):
         try:
             return self._build(cycle)
         except Exception as error:  # the user's code has run, and must not fail because of us
-            example = f"{type(error).__name__}: {error}"
             effect = "the recording could not be assembled"
-            advice = "please report it, with this text"
-            self.report.add("profile-failed", "error", example=example, effect=effect, advice=advice)
+            self.report.failed("profile-failed", "error", error, effect, _PLEASE_REPORT)
             return self._build(None)
 
     def _build(self, cycle: _Cycle | None) -> Trace:
@@ -427,17 +402,17 @@ class Session(Actions):
         builder = recorded if recorded is not None else TraceBuilder()
         builder.metadata.update(self._describe(cycle))
         builder.report.extend(self.report)
-        self._cell.put(builder, self.window, self._recorded_steps)
+        self.cell.put(builder, self.window, self._recorded_steps)
         if cycle is None:
             window = self._opened_ns, self._closed_ns or time.time_ns()
-            return builder.seal(window=window if self._cell.span is None else self._cell.span)
+            return builder.seal(window=window if self.cell.span is None else self.cell.span)
         steps = cycle.steps
         if len(steps) and self.window.source is not None:
             numbers = range(steps.first, steps.first + len(steps))
             builder.steps(list(numbers), steps.ts, steps.dur, self.window.source.label, loop=steps.loop)
             findings.partial_steps(builder.report, steps)
         if recorded is None:
-            statements.offer(self._cell.marks if self._cell.span is not None else None, self.window.moves)
+            statements.offer(self.cell.marks if self.cell.span is not None else None, self.window.moves)
             cycle.recording.result(builder)
             statements.offer(None)
         put_names([cycle.names, self._names_at_end], builder)
@@ -456,7 +431,7 @@ class Session(Actions):
             "host": platform.node(),
             "python": platform.python_version(),
             "machine": machine(),
-            "steps_requested": str(self._plan.schedule),
+            "steps_requested": str(self.plan.schedule),
             "steps_seen": self.window.step_count,
             "steps_source": source.label if source is not None else "none",
             "steps_found": self._steps_source(source),
@@ -466,8 +441,8 @@ class Session(Actions):
             described["partial_steps"] = sorted(cycle.steps.partial)
         if self._measured:
             described["overhead"] = self._measured
-        if self._error and self._cell.marks.line > 0:
-            described["raised"] = {"error": self._error, "line": self._cell.marks.line}
+        if self._error and self.cell.marks.line > 0:
+            described["raised"] = {"error": self._error, "line": self.cell.marks.line}
         if self._out_of_memory:
             described["out_of_memory"] = self._out_of_memory
         return described | self._metadata
@@ -478,7 +453,7 @@ class Session(Actions):
         if source is TickSource.MARK:
             return "marked by nbp.step() or nbp.steps(...)"
         if source is TickSource.HOOK:
-            return "batches of a DataLoader" if self._plan.step_by == "dataloader" else "optimizer.step()"
+            return "batches of a DataLoader" if self.plan.step_by == "dataloader" else "optimizer.step()"
         first, *others = dict.fromkeys(map(self._place, self.window.runs)) or [_EARLIER]
         return first + (f", and {len(others)} more" if others else "")
 

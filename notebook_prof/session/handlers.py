@@ -50,13 +50,8 @@ def tensorboard_trace_handler(
     >>> [file.name.split(".")[0] for file in folder.glob("*.pt.trace.json")]
     ['worker0']
     """
-    folder, worker = _folder(dir_name), _worker(worker_name)
     ending = ".pt.trace.json.gz" if use_gzip else ".pt.trace.json"
-
-    def write(profile: Profile) -> None:
-        profile.trace.to_chrome(_unused(lambda: folder / f"{worker()}.{time.time_ns()}{ending}"))
-
-    return write
+    return _writer(dir_name, worker_name, "{host}_{pid}", lambda worker: f"{worker}.{time.time_ns()}{ending}")
 
 
 def export_chrome_tracing(dir_name: str | os.PathLike[str], worker_name: str | None = None) -> TraceHandler:
@@ -96,39 +91,33 @@ def export_chrome_tracing(dir_name: str | os.PathLike[str], worker_name: str | N
     >>> [file.name[:13] for file in folder.glob("*.paddle_trace.json")]
     ['worker0_time_']
     """
-    folder, worker = _folder(dir_name), _worker(worker_name, "host_{host}pid_{pid}")
 
-    def name() -> Path:
-        stamp = datetime.now().strftime("%Y_%m_%d_%H_%M_%S_%f")
-        return folder / f"{worker()}_time_{stamp}.paddle_trace.json"
+    def name(worker: str) -> str:
+        return f"{worker}_time_{datetime.now():%Y_%m_%d_%H_%M_%S_%f}.paddle_trace.json"
 
-    def write(profile: Profile) -> None:
-        profile.trace.to_chrome(_unused(name))
-
-    return write
+    return _writer(dir_name, worker_name, "host_{host}pid_{pid}", name)
 
 
-def _folder(dir_name: str | os.PathLike[str]) -> Path:
-    folder = Path(dir_name)
+def _writer(
+    dir_name: str | os.PathLike[str], worker_name: str | None, otherwise: str, name: Callable[[str], str]
+) -> TraceHandler:
+    """Return a function that writes Profiles into a folder; `name` makes a file's name from the worker's."""
+    folder, worker = Path(dir_name), worker_name
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OptionError(
             f"the folder {str(folder)!r} for traces cannot be made: {error.strerror}"
         ) from error
-    return folder
+    if worker is not None and (not worker or worker != os.path.basename(worker) or worker in (".", "..")):
+        raise OptionError(f"{worker_name=}: it must be the start of a file name, without a folder")
 
+    def write(profile: Profile) -> None:
+        # made here, since a fork has another process id
+        start = worker or otherwise.format(host=socket.gethostname(), pid=os.getpid())
+        path = folder / name(start)
+        while path.exists():  # two cycles may end within one tick of the clock
+            path = folder / name(start)
+        profile.trace.to_chrome(path)
 
-def _worker(name: str | None, otherwise: str = "{host}_{pid}") -> Callable[[], str]:
-    """Return a function that makes the start of file names, since a fork has another process id."""
-    if name is not None and (not name or name != os.path.basename(name) or name in (".", "..")):
-        raise OptionError(f"worker_name={name!r}: it must be the start of a file name, without a folder")
-    return lambda: name or otherwise.format(host=socket.gethostname(), pid=os.getpid())
-
-
-def _unused(name: Callable[[], Path]) -> Path:
-    """Return an unused file name, since two cycles may end within one tick of the clock."""
-    path = name()
-    while path.exists():
-        path = name()
-    return path
+    return write

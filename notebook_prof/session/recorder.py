@@ -153,8 +153,7 @@ class profile:
 
     @property
     def cycles(self) -> tuple[Profile, ...]:
-        """One Profile per finished cycle of the schedule, oldest first. This object behaves as the last
-        one."""
+        """One Profile per finished cycle of the schedule, oldest first. This object behaves as the last."""
         return tuple(self._cycles)
 
     def start(self) -> profile:

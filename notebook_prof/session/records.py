@@ -16,7 +16,7 @@ from array import array
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 import numpy as np
 
@@ -92,18 +92,6 @@ class Run:
     unrecorded: list[tuple[int, int]] = field(default_factory=list)
     given_up: bool = False  # whether it continued without ticks
     first: int = 0  # number of steps that ended before its first one
-
-
-class WindowProgress(NamedTuple):
-    """The state of a running window."""
-
-    steps: int  # number of steps that have ended
-    first: int  # how many of them ended before the running loop
-    recorded: int  # number of recorded steps
-    times: list[int]  # of the last recorded ones, ns
-    line: int  # head of the running loop; -1 and empty if not known
-    text: str
-    begin_ns: int  # of the running loop; 0 if not known
 
 
 class EarlyEnd:

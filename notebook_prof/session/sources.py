@@ -224,8 +224,6 @@ def _call_after(original: Callable[..., Any], who: str, callback: Callable[[Any]
     return ticking
 
 
-STEP_BY: Final = ("auto", "loop", "optimizer", "dataloader", "mark")
-
 _ALLOWED: Final = {
     "auto": frozenset(TickSource),
     "loop": frozenset({TickSource.LOOP, TickSource.WEAK_LOOP}),
@@ -233,6 +231,7 @@ _ALLOWED: Final = {
     "dataloader": frozenset({TickSource.HOOK}),
     "mark": frozenset({TickSource.MARK}),
 }
+STEP_BY: Final = tuple(_ALLOWED)
 _HOOKS: Final = {"auto": "optimizer_ticks", "optimizer": "optimizer_ticks", "dataloader": "dataloader_ticks"}
 
 
@@ -288,10 +287,8 @@ class StepSources:
             ticks = getattr(import_module("notebook_prof.collectors.torch.hooks"), name)
             self._undo_hooks.append(ticks(self._optimizer if name == "optimizer_ticks" else self._batch))
         except Exception as error:
-            example = f"{name}: {type(error).__name__}: {error}"
-            effect = "steps are not counted by torch"
-            advice = "count them yourself with nbp.step()"
-            self._report.add("step-hook-failed", "loss", example=example, effect=effect, advice=advice)
+            effect, advice = "steps are not counted by torch", "count them yourself with nbp.step()"
+            self._report.failed("step-hook-failed", "loss", error, effect, advice)
 
     def drop_hook(self) -> None:
         """Remove the library hooks, because a better source counts now, and a hook costs 4 µs per step."""
@@ -307,7 +304,7 @@ class StepSources:
         self._loops.end()
         self._after = lambda: None
 
-    def tick(self, source: str = "mark") -> None:
+    def tick(self) -> None:
         """End a step at an explicit mark. Called by `collectors.marks`."""
         __tracebackhide__ = True
         self._statement_tick(TickSource.MARK)

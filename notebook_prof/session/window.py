@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable
 
 from ..interrupts import DelayedInterrupt
-from .records import EarlyEnd, Run, StepRecords, WindowProgress
+from .records import EarlyEnd, Run, StepRecords
 from .schedule import RecordingState, ScheduleFunction, StepRange, WholeRun, as_state
 
 _RECORD = RecordingState.RECORD
@@ -71,7 +71,6 @@ class StepWindow:
     ) -> None:
         self._schedule = schedule
         self._early_end, self._looks = early_end, 0
-        self._coerce = not isinstance(schedule, StepRange | WholeRun)
         self._actions = actions
         self._floor = TickSource.WEAK_LOOP if announced is None else announced
         self._allowed = frozenset(TickSource) if allowed is None else allowed
@@ -105,13 +104,13 @@ class StepWindow:
         """Whether a cycle was recorded and the collectors are now idle."""
         return self.cycles > 0 and self._state is RecordingState.NONE
 
-    def progress(self) -> WindowProgress:
-        """Return the progress, with the durations of the last 60 steps. Any thread may call this."""
+    def progress(self) -> tuple[Run, int, list[int]]:
+        """Return the running loop, the number of recorded steps and the durations, in ns, of the last 60."""
+        # any thread may call this
         run, steps = self._run or Run(None, -1, "", 0), self._steps
         if not len(steps):
             steps = self._last_steps
-        times, of_run = steps.dur[-60:].tolist(), (run.line, run.text, run.begin_ns)
-        return WindowProgress(self.step_count, run.first, len(steps), times, *of_run)
+        return run, len(steps), steps.dur[-60:].tolist()
 
     def open(self) -> None:
         """Begin step 0."""
@@ -212,8 +211,7 @@ class StepWindow:
         self._actions = Actions()
 
     def _state_of(self, step: int) -> RecordingState:
-        state = self._schedule(step)
-        return as_state(state) if self._coerce else state
+        return as_state(self._schedule(step))
 
     def _counts(self, source: TickSource) -> bool:
         """Return whether this source counts from now on. Decided at its first tick."""

@@ -140,9 +140,12 @@ def clip(intervals: Intervals, window: tuple[int, int]) -> Intervals:
 
 def contains(intervals: Intervals, instants: npt.ArrayLike) -> npt.NDArray[np.bool_]:
     """Return a mask of the `instants` inside any of the disjoint, half-open intervals."""
+    return containing(intervals, instants) >= 0
+
+
+def containing(intervals: Intervals, instants: npt.ArrayLike) -> IntArray:
+    """Return the index of the disjoint, half-open interval around each of the `instants`; -1 for none."""
     starts, ends = intervals
     at = as_ints(instants)
-    if not len(starts):
-        return np.zeros(len(at), bool)
     i = np.searchsorted(starts, at, side="right") - 1
-    return np.asarray((i >= 0) & (at < ends[np.maximum(i, 0)]))
+    return as_ints(np.where(at < np.append(ends, np.iinfo(np.int64).min)[i], i, -1))

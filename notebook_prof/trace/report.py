@@ -191,6 +191,12 @@ class ImportReport:
         if len(rows):
             self.add(code, severity, len(rows), str(show(int(rows[0])))[:_MOST_SHOWN], effect, advice)
 
+    def failed(
+        self, code: str, severity: Severity, error: BaseException, effect: str = "", advice: str = ""
+    ) -> None:
+        """Note that a part failed, with the type and text of the error."""
+        self.add(code, severity, 1, f"{type(error).__name__}: {error}", effect, advice)
+
     def unlaunched(self, count: int) -> None:
         """Count kernels and copies whose launch was not recorded."""
         effect = "kernels and copies whose call was not recorded have no step or phase from it"

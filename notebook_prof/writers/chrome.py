@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
-import pandas as pd
 
 from ..atomic_files import Sink, atomic_gzip
 from ..trace import Trace
@@ -77,101 +76,62 @@ _NO_PROCESS: Final = '"pid":999999'
 _CORRELATIONS: Final = 32
 
 
-class Shifted(NamedTuple):
-    """A rank's recording and the shift of its times to the common origin, which is never after it."""
-
-    rank: int
-    trace: Trace
-    shift_ns: int
-
-
-def write_chrome_ranks(ranks: Iterable[Shifted], path: str | os.PathLike[str], *, base_unix_ns: int) -> int:
-    """Write several ranks as one Chrome trace, one in memory at a time; returns their number."""
+def write_chrome_ranks(
+    ranks: Iterable[tuple[int, Trace]], path: str | os.PathLike[str], *, base_unix_ns: int
+) -> None:
+    """Write several ranks, each with its number and on the common clock, as one Chrome trace."""
     # Each rank has its own processes, named ``rank 3 · process 812`` and ``rank 3 · GPU 0`` and sorted by
     # rank. Devices are renumbered; flows and correlations of different ranks never coincide. Call stacks and
     # the tables of the metadata are not written.
-    count = devices = flows = 0
+    devices = flows = 0
     with atomic_gzip(Path(path)) as file:
         top = {"schemaVersion": 1, "displayTimeUnit": "ns", "baseTimeNanoseconds": base_unix_ns}
         file.write((json.dumps(top)[:-1] + ', "traceEvents": [\n').encode())
-        for rank, trace, shift in ranks:
-            placed = _Placed(trace, rank, shift, devices)
-            for text in _texts(placed, rank, flows):
-                file.write((text + ",\n").encode())
-            count += 1
-            devices += len(placed.devices)
+        for rank, trace in ranks:
+            placed, names = _placed(trace, rank, devices)
+            own = f'"pid":{_FIRST_PROCESS + rank * _PROCESSES + _PROCESSES - 1}'
+            rows = (slice_rows(placed), step_rows(placed), flow_rows(placed, flows))
+            for text in chain([names], *rows, counter_rows(placed), memory_rows(placed)):
+                if text:
+                    file.write((text.replace(_NO_PROCESS, own) + ",\n").encode())
+            devices = max([devices, *(ints(placed.tracks["device"]) + 1).tolist()])
             flows += len(trace.flows)
         # a last event, since every other one is followed by a comma
         file.write(b'{"ph":"M","name":"process_name","pid":"","tid":0,"args":{"name":""}}\n]}\n')
-    return count
 
 
-def _texts(placed: _Placed, rank: int, flows: int) -> Iterator[str]:
-    own = f'"pid":{_FIRST_PROCESS + rank * _PROCESSES + _PROCESSES - 1}'
-    yield placed.names
-    rows = (slice_rows(placed), step_rows(placed), flow_rows(placed, flows))
-    for text in chain(*rows, counter_rows(placed), memory_rows(placed)):
-        if text:
-            yield text.replace(_NO_PROCESS, own)
-
-
-class _Placed(Trace):
-    """A trace with shifted times, and with processes and devices unique to this rank."""
-
-    def __init__(self, trace: Trace, rank: int, shift: int, first_device: int) -> None:
-        tables = {table.name: getattr(trace, table.name) for table in TABLES}
-        for name in ("slices", "counters", "steps", "allocations"):
-            tables[name]["ts"] = tables[name]["ts"] + shift
-        super().__init__(tables, metadata=trace.metadata, report=trace.report, span=trace.span)
-        tracks = tables["tracks"]
-        on_device = (tracks["kind"] == "stream").to_numpy()
-        device, pid = ints(tracks["device"]), ints(tracks["pid"])
-        self.devices = np.unique(device[on_device])
-        processes, numbers = np.unique(pid[~on_device]), first_device + np.arange(len(self.devices))
-        first = _FIRST_PROCESS + rank * _PROCESSES
-        new_device = numbers[np.searchsorted(self.devices, device[on_device])]
-        new_pid = first + np.minimum(np.searchsorted(processes, pid[~on_device]), _PROCESSES - 2)
-        device[on_device] = new_device
-        pid[on_device] = new_device
-        pid[~on_device] = new_pid
-        device[~on_device] = -1
-        self._placed = tracks.assign(pid=optional(pid), device=optional(device))
-        self.names = self._name_rows(rank, processes, first, first_device)
-        own = ints(tables["slices"]["device"])
-        at = np.searchsorted(self.devices, own)
-        there = (own >= 0) & (at < len(self.devices))
-        moved = np.where(there, first_device + at, -1)
-        correlation = ints(tables["slices"]["correlation"])
-        correlation = np.where(correlation >= 0, correlation + (rank << _CORRELATIONS), -1)
-        # all ranks would need a common list of call stacks
-        stack = optional(np.full(len(own), -1))
-        self._moved = tables["slices"].assign(
-            device=optional(moved), correlation=optional(correlation), stack=stack
-        )
-
-    @property
-    def tracks(self) -> pd.DataFrame:
-        """With renumbered processes and devices."""
-        return self._placed
-
-    @property
-    def slices(self) -> pd.DataFrame:
-        """With renumbered devices and correlations."""
-        return self._moved
-
-    def _name_rows(self, rank: int, processes: Any, first: int, first_device: int) -> str:
-        named = [(first + i, f"rank {rank} · process {pid}") for i, pid in enumerate(processes.tolist())]
-        named += [(first_device + i, f"rank {rank} · GPU {d}") for i, d in enumerate(self.devices.tolist())]
-        rows: list[dict[str, Any]] = []
-        for pid, name in named:
-            head = {"ph": "M", "pid": pid, "tid": 0}
-            rows.append({**head, "name": "process_name", "args": {"name": name}})
-            rows.append({**head, "name": "process_sort_index", "args": {"sort_index": rank}})
-        tracks = self._placed
-        chosen = tracks["kind"].isin(["thread", "process", "stream"])
-        tid = np.where(tracks["kind"] == "stream", ints(tracks["stream"]), ints(tracks["tid"]))
-        pids = ints(tracks["pid"])[chosen]
-        for pid, number, name in zip(pids, tid[chosen], tracks["name"][chosen], strict=True):
-            head = {"ph": "M", "pid": int(pid), "tid": int(number)}
-            rows.append({**head, "name": "thread_name", "args": {"name": str(name)}})
-        return ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
+def _placed(trace: Trace, rank: int, first_device: int) -> tuple[Trace, str]:
+    """Return the trace with processes and devices unique to this rank, and the rows that name them."""
+    tables = {table.name: getattr(trace, table.name) for table in TABLES}
+    tracks, slices = tables["tracks"], tables["slices"]
+    on_device = (tracks["kind"] == "stream").to_numpy()
+    device, pid = ints(tracks["device"]), ints(tracks["pid"])
+    devices, processes = np.unique(device[on_device]), np.unique(pid[~on_device])
+    first = _FIRST_PROCESS + rank * _PROCESSES
+    pid[~on_device] = first + np.minimum(np.searchsorted(processes, pid[~on_device]), _PROCESSES - 2)
+    pid[on_device] = first_device + np.searchsorted(devices, device[on_device])
+    tables["tracks"] = tracks.assign(
+        pid=optional(pid), device=optional(np.where(on_device, pid, -1), "Int16")
+    )
+    own, correlation = ints(slices["device"]), ints(slices["correlation"])
+    at = np.searchsorted(devices, own)
+    there = (own >= 0) & (at < len(devices))
+    tables["slices"] = slices.assign(
+        device=optional(np.where(there, first_device + at, -1), "Int16"),
+        correlation=optional(np.where(correlation >= 0, correlation + (rank << _CORRELATIONS), -1)),
+        stack=optional(np.full(len(own), -1)),  # all ranks would need a common list of call stacks
+    )
+    named = [(first + i, f"rank {rank} · process {pid}") for i, pid in enumerate(processes.tolist())]
+    named += [(first_device + i, f"rank {rank} · GPU {d}") for i, d in enumerate(devices.tolist())]
+    rows: list[dict[str, Any]] = []
+    for process, name in named:
+        head = {"ph": "M", "pid": process, "tid": 0}
+        rows.append({**head, "name": "process_name", "args": {"name": name}})
+        rows.append({**head, "name": "process_sort_index", "args": {"sort_index": rank}})
+    chosen = tracks["kind"].isin(["thread", "process", "stream"])
+    tid = np.where(on_device, ints(tracks["stream"]), ints(tracks["tid"]))
+    for process, number, name in zip(pid[chosen], tid[chosen], tracks["name"][chosen], strict=True):
+        head = {"ph": "M", "pid": int(process), "tid": int(number)}
+        rows.append({**head, "name": "thread_name", "args": {"name": str(name)}})
+    placed = Trace(tables, metadata=trace.metadata, report=trace.report, span=trace.span)
+    return placed, ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)

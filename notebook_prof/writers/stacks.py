@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 
@@ -63,8 +62,7 @@ def export_stacks(
     -----
     A path is a chain of nested slices on a track; equal paths of several tracks are merged. Paths are in
     order of their first appearance, outer paths first. In collapsed text a semicolon in a name becomes a
-    colon. `notebook_prof.read_trace` reads both formats. After ``torch.profiler.profile.export_stacks``
-    (https://pytorch.org/docs/stable/profiler.html#torch.profiler.profile.export_stacks), whose weights are
+    colon. `notebook_prof.read_trace` reads both formats. The weights of PyTorch's ``export_stacks`` are
     microseconds.
 
     Examples
@@ -95,8 +93,7 @@ def export_stacks(
             file.writelines(_collapsed(trace, paths))
 
 
-@dataclass(frozen=True, slots=True)
-class _Paths:
+class _Paths(NamedTuple):
     """Distinct call paths; parents come before children."""
 
     parent: IntArray  # the path without its last slice; -1 at the root

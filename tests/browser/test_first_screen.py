@@ -36,6 +36,17 @@ RIGHT = """() => {
         .map((element) => element.getBoundingClientRect().right);
     return [document.documentElement.clientWidth, Math.ceil(Math.max(...edges))];
 }"""
+FIRST = """() => {
+    const seen = window.nbpFirst = [];
+    new MutationObserver(() => {
+        const early = document.querySelector('.nbp-early');
+        if (early && !seen.length) {
+            const pixels = early.getContext('2d').getImageData(0, 0, early.width, early.height).data;
+            seen.push(early.parentElement.querySelector('.bk-Figure') === null, pixels.some(Boolean));
+        }
+        if (!early && seen.length === 2) seen.push('gone');
+    }).observe(document.body, {childList: true, subtree: true});
+}"""
 PANEL = "() => document.querySelector('.jp-WindowedPanel-outer').getBoundingClientRect()"
 
 
@@ -100,3 +111,7 @@ def test_a_notebook_shows_them_together(notebook: Callable[..., NotebookPage], d
     assert edges["table"], "the table of operators is hidden"
     assert edges["tenth"] <= panel["bottom"], edges
     assert edges["phases"] <= panel["bottom"], edges
+    shown.page.evaluate(FIRST)
+    shown.run_all()
+    shown.page.wait_for_function("() => window.nbpFirst.length === 3")
+    assert shown.page.evaluate("() => window.nbpFirst") == [True, True, "gone"], "painted before the figures"

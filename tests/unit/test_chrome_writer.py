@@ -12,7 +12,7 @@ import pytest
 from notebook_prof.readers import read_trace
 from notebook_prof.trace import TraceBuilder
 from notebook_prof.writers import write_chrome
-from notebook_prof.writers.chrome import Shifted, write_chrome_ranks
+from notebook_prof.writers.chrome import write_chrome_ranks
 
 START = 1_795_000_000_123_456_789
 
@@ -160,7 +160,7 @@ def test_ranks_have_no_list_of_stacks_and_do_not_point_into_one(tmp_path):
     b = TraceBuilder()
     leaf = b.stack([("run", "run.py", 3)])
     b.slices(ts=0, dur=9, name="f", track=b.track("main", pid=1, tid=1), stack=leaf)
-    write_chrome_ranks([Shifted(0, b.seal(), 0)], tmp_path / "all.json", base_unix_ns=0)
+    write_chrome_ranks([(0, b.seal())], tmp_path / "all.json", base_unix_ns=0)
     file = json.loads((tmp_path / "all.json").read_text())
     assert "stackFrames" not in file
     assert not any("sf" in row for row in file["traceEvents"])

@@ -39,6 +39,7 @@ def test_the_script_is_installed(trace: str) -> None:
 def test_a_table_of_a_topic_has_a_dotted_name(capsys, trace: str) -> None:
     assert said(capsys, "summary", trace, "--table", "cpu.waits", "--csv").startswith("kind,")
     assert main(["summary", trace, "--table", "host_waits", "--csv"]) == 2
+    assert said(capsys, "summary", trace, "--table", "account")  # its method was not looked up before
 
 
 @pytest.mark.parametrize(

@@ -98,8 +98,6 @@ def test_ranges_are_timed_on_their_stream(device: Device) -> None:
     assert (ranges["category"] == "annotation").all()
     assert set(ranges["device"]) == {1}
     assert p.kernels().empty  # a range is no kernel
-    assert p.trace.metadata["cuda_events"]["ranges"] == 3
-    assert p.trace.metadata["cuda_events"]["clock_residual_ns"] >= 0
     assert journal._watchers == ()
 
 

@@ -107,6 +107,5 @@ def test_through_a_folder(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_nothing_recorded_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jax", SimpleNamespace(__version__="0", profiler=SimpleNamespace()))
-    empty = SimpleNamespace(start=lambda: None, stop=lambda: b"")
-    monkeypatch.setattr(room, "open_session", lambda jax, python: empty)
+    monkeypatch.setattr(room, "start_profiler", lambda jax, python: bytes)
     assert "no-planes" in recorded(JaxCollector()).report

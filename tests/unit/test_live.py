@@ -31,20 +31,17 @@ class Recording:
 
     def __init__(self, schedule: ScheduleFunction, until: float | None = None, text: str = "") -> None:
         self.ns = 1_000 * MS
-        self.schedule, self.early_end = schedule, EarlyEnd(until)
-        self.marks = SimpleNamespace(rows=array("q"))
-        self.texts = {line: text or words for line, words in SOURCE.items()}
+        self.plan, self.early_end = SimpleNamespace(schedule=schedule), EarlyEnd(until)
+        texts = {line: text or words for line, words in SOURCE.items()}
+        self.cell = SimpleNamespace(marks=SimpleNamespace(rows=array("q")), text=texts.__getitem__)
         self.window = StepWindow(schedule, Log(), now=lambda: self.ns, early_end=self.early_end)
         self.window.open()
         self.run = Run("loop", 5, SOURCE[5], self.ns)
 
-    def text(self, line: int) -> str:
-        return self.texts[line]
-
     def step(self, count: int) -> None:
         for _ in range(count):
             for line, spent in ((5, 2), (6, 4), (7, 3), (8, 1)):
-                self.marks.rows.extend((self.ns, line))
+                self.cell.marks.rows.extend((self.ns, line))
                 self.ns += spent * MS
             self.window.tick(TickSource.LOOP, run=self.run)
 

@@ -23,11 +23,11 @@ class Counter:
     """A sink that counts."""
 
     def __init__(self) -> None:
-        self.ticks: list[str] = []
+        self.ticks = 0
         self.announced = 0
 
-    def tick(self, source: str) -> None:
-        self.ticks.append(source)
+    def tick(self) -> None:
+        self.ticks += 1
 
     def announce(self) -> None:
         self.announced += 1
@@ -165,13 +165,13 @@ def test_an_annotation_across_the_edges_is_cut_to_the_recording(sink: Counter) -
 def test_steps_tick_at_the_end_of_each_body(sink: Counter) -> None:
     ticked = []
     for item in steps(range(5)):
-        ticked.append((item, len(sink.ticks)))
+        ticked.append((item, sink.ticks))
         if item == 1:
             continue
         if item == 3:
             break
     assert ticked == [(0, 0), (1, 1), (2, 2), (3, 3)]
-    assert sink.ticks == ["mark"] * 4
+    assert sink.ticks == 4
     assert sink.announced == 4
     assert list(steps([])) == []
     assert sink.announced == 4, "a loop that never runs keeps nobody from counting"
@@ -190,7 +190,7 @@ def test_steps_know_their_length_and_work_asynchronously(sink: Counter) -> None:
         return [i async for i in steps(numbers())]
 
     assert asyncio.run(run()) == [0, 1, 2]
-    assert len(sink.ticks) == 3
+    assert sink.ticks == 3
 
 
 def test_too_many_annotations_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:

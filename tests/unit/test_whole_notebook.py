@@ -16,6 +16,7 @@ from notebook_prof.analysis.notebook.recorded import cell_runs
 from notebook_prof.cells import build as built
 from notebook_prof.cells import watch as watch_module
 from notebook_prof.cells.watch import NotebookWatch
+from notebook_prof.collectors import statements
 from notebook_prof.comparison.verdict import compare_cells
 from notebook_prof.errors import OptionError
 from notebook_prof.testing import FakeClock
@@ -344,7 +345,7 @@ class Paced:
 def alone(session: Session, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
     """A session whose readings take only what they are told to take."""
     tree, session.watch.reader.tree = session.watch.reader.tree, None
-    monkeypatch.setattr(watch_module, "sampled_elsewhere", lambda: True)
+    monkeypatch.setattr(statements, "running", statements.Marks)
     yield session
     session.watch.reader.tree = tree
 

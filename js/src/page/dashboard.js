@@ -8,6 +8,7 @@ import {activeElement} from '../shared/elements.js';
 import {createHistory} from '../shared/history.js';
 import {filters} from '../shared/store.js';
 import {Rail} from '../tabs/rail.js';
+import {openingView} from '../timeline/early.js';
 import {Flag} from '../timeline/flag.js';
 import {Timeline} from '../timeline/timeline.js';
 import {shownTrace} from './context.js';
@@ -27,7 +28,6 @@ import {ResponsiveLayout} from './responsive.js';
 import {showWindow, watchPointer, writeTicks} from './wiring.js';
 
 const HINT_MS = 2500;
-const LEAST_SHARE = 0.5; // of the cell
 
 /**
  * @typedef {object} Mounted
@@ -41,6 +41,7 @@ const LEAST_SHARE = 0.5; // of the cell
  * @property {Transport} transport
  * @property {Record<string, number>} counts how often each view has been drawn
  * @property {(text: string) => void} say
+ * @property {import('../timeline/early.js').Early | null} early the picture that is there already
  */
 
 /** All views of a profile. */
@@ -94,20 +95,14 @@ export class Dashboard {
     showWindow(ctx);
     parts.root.classList.remove('nbp-loading');
     for (const name of settings.figures) /** @type {Record<string, HTMLElement>} */ (parts)[name].style.minHeight = '';
-    this.openOnWork();
+    this.range.setv(openingView(page.meta));
+    this.timeline.start(page.early);
     this.refresh(); // the timeline asks first, and is answered by itself
     this.account.ask();
     this.bar.legend.show(ctx.tint);
     if (store.get().focus != null) this.details.update();
     this.askDoubts(asker);
     this.publish();
-  }
-
-  /** A recording that is short beside its cell opens on what was recorded. */
-  openOnWork() {
-    const {span, work} = this.page.meta,
-      wide = work[1] - work[0];
-    if (wide > 0 && wide < LEAST_SHARE * (span[1] - span[0])) this.ctx.setView(work[0] - 0.02 * wide, work[1] + 0.02 * wide);
   }
 
   /**

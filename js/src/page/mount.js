@@ -3,7 +3,7 @@
 //   store: see shared/store.js
 import {mountDocument} from '../figures/document.js';
 import {Asker} from '../shared/asker.js';
-import {Lanes} from '../timeline/lanes.js';
+import {firstPicture, pictureOrLate} from '../timeline/early.js';
 import {Dashboard} from './dashboard.js';
 import {fitOnPaper} from './printing.js';
 import {skeleton} from './skeleton.js';
@@ -16,6 +16,7 @@ import {skeleton} from './skeleton.js';
  * @property {Settings} settings
  * @property {Transport} transport
  * @property {Store} store
+ * @property {() => void} [pictured] told when the first picture is there, or cannot be
  */
 
 /** @type {Record<string, string>} */
@@ -69,7 +70,7 @@ export async function fetchMeta(asker) {
  * @param {Mounting} mounting
  * @returns {Promise<() => void>}
  */
-export async function mount({Bokeh: loading, el, document: json, settings, transport, store}) {
+export async function mount({Bokeh: loading, el, document: json, settings, transport, store, pictured}) {
   const parts = skeleton(el, settings, json);
   const say = (/** @type {string} */ text) => {
     parts.trouble.textContent = text;
@@ -100,13 +101,20 @@ export async function mount({Bokeh: loading, el, document: json, settings, trans
     el.replaceChildren(); // an output that JupyterLab keeps would keep all of this
   };
   let meta, host;
+  /** @type {import('../timeline/early.js').Early | null} */
+  let early = null;
   try {
-    const asked = fetchMeta(asker).then((facts) => {
-      parts.timeline.style.minHeight = `${settings.axis + settings.lane * new Lanes(facts).room()}px`;
-      return facts;
-    });
+    const asked = fetchMeta(asker),
+      picture = asked
+        .then((facts) => firstPicture(facts, parts, settings, store, asker, () => !dashboard && !disposed))
+        .then(
+          (found) => (early = found),
+          () => null, // the timeline asks by itself
+        );
+    picture.then(pictured);
     const [facts, Bokeh] = await Promise.all([asked, loading]);
     meta = facts;
+    await pictureOrLate(picture);
     host = await mountDocument(
       Bokeh,
       json,
@@ -116,6 +124,6 @@ export async function mount({Bokeh: loading, el, document: json, settings, trans
     say(`This profile cannot be shown: ${/** @type {Error} */ (error).message}`);
     return dispose;
   }
-  dashboard = new Dashboard({el, parts, host, meta, settings, store, asker, transport, counts, say});
+  dashboard = new Dashboard({el, parts, host, meta, settings, store, asker, transport, counts, say, early});
   return dispose;
 }

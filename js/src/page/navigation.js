@@ -1,4 +1,5 @@
 // Where the view goes: pan and zoom within the recording, to what is selected, and from one slice to another.
+import {NARROWEST_NS} from '../timeline/early.js';
 
 /**
  * @typedef {object} Targets
@@ -8,7 +9,6 @@
  * @typedef {Pick<Context, 'setView' | 'zoom' | 'fitSelection' | 'showSelection' | 'walk' | 'goTo' | 'neighbour' | 'follow' | 'reveal'>} Navigation
  */
 
-const NARROWEST_NS = 20;
 const ENDS = {
   next: 'the last one in its row',
   previous: 'the first one in its row',

@@ -15,6 +15,12 @@ const FIGURES = ['overview', 'timeline', 'memory'];
  */
 export const ticksFor = (width, most) => Math.max(2, Math.min(most, Math.floor(width / TICK_PX)));
 
+/**
+ * The room left of the time axis; null where that of wide pages is right.
+ * @param {number} width of the page
+ */
+export const narrowGutter = (width) => (width <= NARROW_PX ? NARROW_GUTTER_PX : null);
+
 /** Fits the figures to the width of the page. */
 export class ResponsiveLayout {
   /** @type {Map<BokehObject, number>} */ most = new Map();
@@ -36,10 +42,10 @@ export class ResponsiveLayout {
       width = root.clientWidth;
     if (!width || width === this.width) return;
     this.width = width;
-    const narrow = width <= NARROW_PX,
-      gutter = narrow ? NARROW_GUTTER_PX : wide;
+    const narrow = narrowGutter(width),
+      gutter = narrow ?? wide;
     ctx.settings.gutter = gutter;
-    root.classList.toggle('nbp-narrow', narrow);
+    root.classList.toggle('nbp-narrow', narrow !== null);
     root.style.setProperty('--nbp-gutter', `${gutter}px`);
     const figures = [...FIGURES, 'phases'].filter((name) => ctx.host.model(name)); // a page may have some of them
     for (const name of figures) if (FIGURES.includes(name)) ctx.host.model(name).min_border_left = gutter;

@@ -19,12 +19,18 @@ const NARROWEST_LABEL_PX = 30,
  * @typedef {{colour: string, inset: number, starts: number[], lengths: number[], places: number[]}} Boxes
  * @typedef {{cells: Uint32Array, bins: number, slots: number, places: number[], start: number, ns: number}} DensityPicture
  * @typedef {CanvasRenderingContext2D} Pen
+ * @typedef {Pick<DOMRect, 'left' | 'top' | 'width' | 'height'>} Frame
  */
 
 /** @param {Pen} pen */
 const crisp = (pen) => pen.translate(-0.5, -0.5); // BokehJS moves everything by half a pixel, for lines
 
-/** Paints into the figure of the timeline. */
+/**
+ * What a picture consists of, from below to above: sources of the figure.
+ * @typedef {'density' | 'slices' | 'labels'} Layer
+ */
+
+/** Paints the timeline: into its figure, and before that on a canvas. */
 export class Painter {
   fit = createFitting();
   /** @type {Boxes[]} */ boxes = [];
@@ -33,29 +39,46 @@ export class Painter {
   /** @type {DensityPicture | null} */ density = null;
   sheet = document.createElement('canvas');
   edgeColour = '';
+  /** @type {(() => void)[]} */ asks = [];
+  /** @type {Record<Layer, (pen: Pen, isHere: (place: number) => boolean) => void>} */
+  layers = {density: this.paintDensity, slices: this.paintBoxes, labels: this.paintTexts};
 
   /**
-   * @param {BokehObject} view
-   * @param {BokehRange} range the time in view
-   * @param {BokehRange} lanes the lanes in view
+   * @param {() => Frame} frame where the lanes are
+   * @param {Pick<BokehRange, 'start' | 'end'>} range the time in view
+   * @param {Pick<BokehRange, 'start' | 'end'>} lanes the lanes in view
    * @param {() => number} stuck how many lanes of pinned tracks stay at the top
    * @param {(pen: Pen, geometry: ReturnType<Painter['geometry']>) => void} over paints over everything
    */
-  constructor(view, range, lanes, stuck = () => 0, over = () => {}) {
-    this.view = view;
+  constructor(frame, range, lanes, stuck = () => 0, over = () => {}) {
+    this.frame = frame;
     this.range = range;
     this.lanes = lanes;
     this.stuck = stuck;
-    /** @type {Record<string, (pen: Pen, isHere: (place: number) => boolean) => void>} */
-    const painted = {density: this.paintDensity, slices: this.paintBoxes, labels: this.paintTexts};
-    this.asks = Object.entries(painted).map(([source, paint]) =>
-      paintSource(view, source, (pen) => {
-        this.paintInParts(pen, paint.bind(this));
-        if (source !== 'labels') return;
-        this.paintEdge(pen);
-        over(pen, this.geometry());
-      }),
-    );
+    this.over = over;
+  }
+
+  /**
+   * Paint in the figure from now on.
+   * @param {BokehObject} view
+   */
+  attach(view) {
+    this.asks = this.names().map((layer) => paintSource(view, layer, (pen) => this.paint(pen, layer)));
+  }
+
+  names() {
+    return /** @type {Layer[]} */ (Object.keys(this.layers));
+  }
+
+  /**
+   * @param {Pen} pen
+   * @param {Layer} layer
+   */
+  paint(pen, layer) {
+    this.paintInParts(pen, this.layers[layer].bind(this));
+    if (layer !== 'labels') return;
+    this.paintEdge(pen);
+    this.over(pen, this.geometry());
   }
 
   /**
@@ -98,7 +121,7 @@ export class Painter {
 
   geometry() {
     const {range, lanes} = this,
-      {left, top, width, height} = /** @type {DOMRect} */ (this.view.frame.bbox),
+      {left, top, width, height} = this.frame(),
       scale = width / (range.end - range.start),
       lane = height / (lanes.start - lanes.end),
       stuck = this.stuck();

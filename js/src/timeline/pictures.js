@@ -7,6 +7,8 @@ import {laneKeyOf} from './lanes.js';
 const OVERSCAN = 0.36;
 const FINER = 1.27;
 const MOST_QUADS = 4000;
+/** Lanes above and below those in sight, which scrolling shows next. */
+export const BESIDE = 2;
 
 /**
  * @typedef {QuestionOf<'timeline'>} Asked
@@ -20,6 +22,55 @@ const MOST_QUADS = 4000;
  * @property {number} zoom
  * @property {string} lanes
  */
+
+/**
+ * Places and rows of the tracks in sight, and beside them.
+ * @param {import('./lanes.js').Lanes} lanes
+ * @param {number} top lanes that have been scrolled away
+ * @param {number} bottom
+ */
+export function rowsInSight(lanes, top, bottom) {
+  /** @type {{places: number[], rows: number[]}} */
+  const found = {places: [], rows: []},
+    all = lanes.all();
+  for (const place of lanes.placesInSight(top, bottom, BESIDE)) {
+    const lane = all[place];
+    if (lane.kind !== 'lane') continue;
+    found.places.push(place);
+    found.rows.push(lane.row);
+  }
+  return found;
+}
+
+/**
+ * The pixels that are asked for.
+ * @param {number} width of the timeline
+ */
+const pixelsFor = (width) => Math.round(width * (1 + 2 * OVERSCAN) * FINER);
+
+/**
+ * The question for a picture, and for what lies beside it.
+ * @param {Pick<BokehRange, 'start' | 'end'>} range
+ * @param {{rows: number[], places: number[]}} lanes
+ * @param {number} width of the timeline, in pixels
+ * @param {Pick<Context, 'tint' | 'searchText'>} ctx
+ * @returns {Asked}
+ */
+export function pictureQuestion({start, end}, {rows, places}, width, {tint, searchText}) {
+  const zoom = end - start;
+  return {
+    t: 'timeline',
+    a: start - OVERSCAN * zoom,
+    b: end + OVERSCAN * zoom,
+    px: pixelsFor(width),
+    rows,
+    places,
+    zoom,
+    tint,
+    max_quads: MOST_QUADS,
+    find: searchText,
+  };
+}
 
 /** Keeps the picture that the timeline shows, and asks for the next one. */
 export class Pictures {
@@ -55,10 +106,6 @@ export class Pictures {
     this.channel.close();
   }
 
-  wantedPx() {
-    return Math.round(this.timeline.widthPx() * (1 + 2 * OVERSCAN) * FINER);
-  }
-
   /**
    * @param {boolean} must
    * @returns {Asked | null}
@@ -70,27 +117,12 @@ export class Pictures {
         this.reach() === 'all' &&
         have.lanes === this.timeline.laneKey() &&
         have.tint === ctx.tint &&
-        have.asked.px === this.wantedPx();
+        have.asked.px === pixelsFor(this.timeline.widthPx());
     if (!must && !this.changed && serves) return null;
     this.changed = false;
     // what of it is selected or found may have changed
     if (serves) return {...have.asked, find: ctx.searchText, picture: have.answer.picture};
-    const a = range.start,
-      b = range.end,
-      width = b - a,
-      {rows, places} = this.timeline.visibleLanes();
-    return {
-      t: 'timeline',
-      a: a - OVERSCAN * width,
-      b: b + OVERSCAN * width,
-      px: this.wantedPx(),
-      rows,
-      places,
-      zoom: width,
-      tint: ctx.tint,
-      max_quads: MOST_QUADS,
-      find: ctx.searchText,
-    };
+    return pictureQuestion(range, this.timeline.visibleLanes(), this.timeline.widthPx(), ctx);
   }
 
   /**

@@ -3,7 +3,6 @@
 import {frameOf, renew} from '../figures/document.js';
 import {remember} from '../page/remembered.js';
 import {showAllFrames, showHidden} from './all_frames.js';
-import {densityColours, luminance, mix, parseColour, textOn} from './colours.js';
 import {createCounters} from './counters.js';
 import {drawFocus} from './focus.js';
 import {Gutter} from './gutter.js';
@@ -13,14 +12,11 @@ import {Indicators} from './indicators.js';
 import {FEWEST_LANES, laneKeyOf, Lanes, lanesFor} from './lanes.js';
 import {Painter} from './painter.js';
 import {PathLayer} from './path.js';
-import {Pictures} from './pictures.js';
+import {drawPicture} from './picture_items.js';
+import {BESIDE, Pictures, rowsInSight} from './pictures.js';
 
 const SETTLE_MS = 120;
 const MOST_LANES = 60;
-const BESIDE = 2; // lanes above and below those in sight, which scrolling shows next
-const MOST_STEPS = 600;
-const DARK = 0.2; // luminance below which a theme is dark
-const ANNOTATION_INSET = 0.24; // annotations are thin: they mark what runs below them
 
 /** The figure of the slices, with the names of the tracks beside it. */
 export class Timeline {
@@ -55,16 +51,28 @@ export class Timeline {
     createHandle(element, {lanes: () => this.lanes.room(), lane: ctx.settings.lane, set: (lanes) => this.setHeight(lanes)});
     this.path = new PathLayer(ctx, this);
     this.painter = new Painter(
-      this.view,
+      () => this.view.frame.bbox,
       this.range,
       this.laneRange,
       () => this.lanes.stuck(),
       (pen, geometry) => this.path.paint(pen, geometry),
     );
+    this.painter.attach(this.view);
     this.counters = createCounters(ctx, this.view, this);
     this.pictures = new Pictures(this);
     this.indicators = new Indicators(this);
     this.relayout();
+  }
+
+  /**
+   * Take over the picture that was painted before the figure was there.
+   * @param {import('./early.js').Early | null} early
+   */
+  start(early) {
+    if (early) this.pictures.arrived(early.answer, early.asked, false);
+    const canvas = this.element.querySelector('.nbp-early');
+    // the figure is painted in the next frame, and seen in the one after it
+    if (canvas) requestAnimationFrame(() => requestAnimationFrame(() => canvas.remove()));
   }
 
   widthPx() {
@@ -148,16 +156,7 @@ export class Timeline {
 
   /** Places and rows of the tracks in view. */
   visibleLanes() {
-    /** @type {number[]} */
-    const places = [],
-      /** @type {number[]} */
-      rows = [];
-    for (const {place, lane} of this.lanesInSight())
-      if (lane.kind === 'lane') {
-        places.push(place);
-        rows.push(lane.row);
-      }
-    return {places, rows};
+    return rowsInSight(this.lanes, this.laneRange.end, this.laneRange.start);
   }
 
   laneKey() {
@@ -187,76 +186,8 @@ export class Timeline {
   draw() {
     const {have} = this.pictures;
     if (!have) return;
-    const {ctx} = this,
-      {answer, places} = have,
-      {data} = answer,
-      dim = parseColour(ctx.theme.dim),
-      own = Array.from({length: 256}, (_, code) => {
-        const rgb = ctx.palettes.colour(ctx.tint, code);
-        return {colour: ctx.palettes.css(rgb), ink: textOn(rgb)};
-      }),
-      other = {colour: ctx.palettes.css(dim), ink: ctx.theme.muted};
-    this.painter.edgeColour = ctx.theme.muted;
-    const items = this.stepItems(have);
-    for (let i = 0; i < data.x0.length; i++) {
-      items.push({
-        ...(data.match[i] === 1 ? own[data.tint[i]] : other),
-        start: data.x0[i],
-        length: data.dur[i],
-        place: places[data.slot[i]],
-        inset: ctx.colourOfName(data.name[i]) === ctx.palettes.neutral ? ANNOTATION_INSET : 0.07,
-        text: ctx.labelOf(data.name[i]),
-        outline: data.found?.[i] ? ctx.theme.text : undefined,
-      });
-    }
-    this.painter.show(items, answer.mode === 'dense' ? this.density(answer, places) : null);
+    drawPicture(this.painter, this.ctx, have, this.lanes.placeOfSteps());
     this.drawFocus();
-  }
-
-  /**
-   * @param {TimelineCells} answer
-   * @param {number[]} places
-   */
-  density(answer, places) {
-    return {
-      cells: densityColours(answer, this.ctx),
-      bins: answer.bins,
-      slots: places.length,
-      places,
-      start: answer.bin_start,
-      ns: answer.bin_ns,
-    };
-  }
-
-  /**
-   * The steps in view, on the first lane.
-   * @param {{a: number, b: number}} picture
-   */
-  stepItems(picture) {
-    const {ctx, range} = this,
-      {step, ts, dur} = ctx.meta.stepColumns,
-      chosen = ctx.store.get().step,
-      dim = parseColour(ctx.theme.dim),
-      light = parseColour(ctx.meta.colours.step),
-      own = luminance(dim) < DARK ? mix(light, dim, 0.5) : light;
-    /** @type {import('./painter.js').Item[]} */
-    const out = [];
-    const place = this.lanes.placeOfSteps();
-    if (!step.length || range.end - range.start > 2e5 * Math.max(dur[0], 1)) return out;
-    for (let i = 0; i < step.length; i++) {
-      if (ts[i] + dur[i] < picture.a || ts[i] > picture.b) continue;
-      const rgb = chosen && !chosen.includes(step[i]) ? dim : own;
-      out.push({
-        start: ts[i],
-        length: dur[i],
-        place,
-        inset: 0.12,
-        colour: ctx.palettes.css(rgb),
-        text: `step ${step[i]}`,
-        ink: textOn(rgb),
-      });
-    }
-    return out.length > MOST_STEPS ? [] : out;
   }
 
   /** Thin lines above every track in sight. */

@@ -1,6 +1,7 @@
 // BokehJS in the page. Another library's BokehJS of another version may live there: ours is taken by its version, never as
 // "Bokeh".
 
+import {pictureOrLate} from '../timeline/early.js';
 import {MOST_ATTEMPTS, patiently} from './line.js';
 
 /** @param {string} version */
@@ -23,8 +24,9 @@ const GONE = 'GoneError'; // by name: pages of ranks are another bundle, with cl
  * @param {Transport} line
  * @param {string} version
  * @param {Promise<unknown>} closed
+ * @param {Promise<unknown>} pictured
  */
-async function load(line, version, closed) {
+async function load(line, version, closed, pictured) {
   if (findBokeh(version)) return;
   const gone = closed.then(() => {
     throw Object.assign(new Error('the display that loaded BokehJS was closed'), {name: GONE});
@@ -32,6 +34,7 @@ async function load(line, version, closed) {
   gone.catch(() => {}); // it may be closed when everything is there
   for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
     const answer = await Promise.race([patiently(line.request({t: 'bokehjs'})), gone]); // a message may be lost
+    await pictureOrLate(pictured);
     for (const part of answer?.buffers ?? []) await runScript(/** @type {BlobPart} */ (part));
     if (answer) return;
   }
@@ -43,14 +46,15 @@ async function load(line, version, closed) {
  * @param {Transport} line
  * @param {string} version
  * @param {Promise<unknown>} closed when the display that asks is closed
+ * @param {Promise<unknown>} pictured when its first picture is there
  * @returns {Promise<BokehObject>}
  */
-export async function loadBokeh(line, version, closed) {
+export async function loadBokeh(line, version, closed, pictured = Promise.resolve()) {
   const loads = /** @type {Record<string, Promise<void>>} */ (/** @type {unknown} */ (window)),
     key = `__nbp_bokeh_${version}`;
   for (;;) {
     const mine = !loads[key],
-      loading = (loads[key] ??= load(line, version, closed));
+      loading = (loads[key] ??= load(line, version, closed, pictured));
     try {
       await loading;
       return findBokeh(version);

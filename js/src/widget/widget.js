@@ -103,8 +103,11 @@ class View {
   }
 
   async start() {
+    let pictured = () => {};
+    /** @type {Promise<void>} */
+    const picture = new Promise((done) => (pictured = done));
     const {line, settings, model, host} = this,
-      loading = loadBokeh(line, settings.bokeh, this.closed),
+      loading = loadBokeh(line, settings.bokeh, this.closed, this.needsBokeh ? undefined : picture),
       drawn = model.get('document');
     loading.catch(() => {}); // told below, by who needs it
     const begun = drawn ? {document: drawn, settings} : await begin(line);
@@ -120,6 +123,7 @@ class View {
       settings: begun.settings,
       transport: this.answers,
       store: line.store,
+      pictured,
     });
     if (this.gone) {
       this.dispose();

@@ -8,8 +8,9 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
+from operator import itemgetter
 from pathlib import Path
-from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias
 
 import numpy as np
 
@@ -36,14 +37,6 @@ _FINE_MS: Final = 1000.0
 limit, but only to 0.25 ms after an hour."""
 
 
-class _Anchor(NamedTuple):
-    """An event on a GPU, its time on the recording's clock, and the error of that time."""
-
-    event: Any
-    at_ns: int
-    error_ns: int
-
-
 @dataclass(slots=True)
 class _Range:
     name: str
@@ -62,7 +55,7 @@ class EventRanges:
     def __init__(self) -> None:
         self.report = ImportReport()
         self._cupy: Any = None
-        self._anchors: dict[int, _Anchor] = {}
+        self._anchors: dict[int, tuple[Any, int]] = {}  # an event on each GPU, and its time
         self._open: dict[int, _Range] = {}
         self._done: list[_Range] = []
         self._dropped = 0
@@ -106,10 +99,6 @@ class EventRanges:
         self.report.add(
             "ranges-dropped", "loss", self._dropped, effect="annotations without a time on the device"
         )
-        builder.metadata["cuda_events"] = {
-            "ranges": len(self._done),
-            "clock_residual_ns": max(anchor.error_ns for anchor in self._anchors.values()),
-        }
         timed = [(one, times) for one in self._done if (times := self._times(one)) is not None]
         if self._failed:
             example = self._failed
@@ -170,28 +159,28 @@ class EventRanges:
         event.record(stream)
         return event
 
-    def _place(self) -> _Anchor:
-        """Determine the time of an event on the current GPU: the tightest of eight measurements."""
-        anchors = []
+    def _place(self) -> tuple[Any, int]:
+        """Return an event on the current GPU and its time, by the tightest of eight measurements."""
+        measured = []
         stream = self._cupy.cuda.Stream(non_blocking=True)  # the user's stream may be busy
         for _ in range(8):
             before = self._now()
             event = self._record(stream)
             event.synchronize()
-            after = self._now()
-            anchors.append(_Anchor(event, (before + after) // 2, (after - before + 1) // 2))
-        return min(anchors, key=lambda each: each.error_ns)
+            measured.append((self._now() - before, before, event))
+        took, before, event = min(measured, key=itemgetter(0))
+        return event, before + took // 2
 
     def _times(self, one: _Range) -> tuple[int, int] | None:
         """Return the start and duration of a range in ns; None if the driver fails."""
         elapsed = self._cupy.cuda.get_elapsed_time
         try:
             one.end.synchronize()
-            anchor = self._anchors[one.device]
-            since_ms = float(elapsed(anchor.event, one.begin))
-            at_ns = anchor.at_ns + round(1e6 * since_ms)
+            event, event_ns = self._anchors[one.device]
+            since_ms = float(elapsed(event, one.begin))
+            at_ns = event_ns + round(1e6 * since_ms)
             if since_ms > _FINE_MS:  # the next ranges are timed from here
-                self._anchors[one.device] = anchor._replace(event=one.begin, at_ns=at_ns)
+                self._anchors[one.device] = one.begin, at_ns
             return at_ns, max(round(1e6 * float(elapsed(one.begin, one.end))), 0)
         except KeyError:
             self._failed = f"GPU {one.device} was not in use when the recording began"
@@ -315,7 +304,6 @@ class CudaCollector(Collector):
 
     @classmethod
     def availability(cls) -> Availability:
-        """Return whether a GPU can be recorded, and by which route. Does not load torch."""
         available = routes(survey())
         return available[choose(available)]
 
@@ -330,17 +318,14 @@ class CudaCollector(Collector):
         self._inner.start(clock)
 
     def stop(self) -> None:
-        """End the recording."""
         self._inner.stop()
 
     def result(self, builder: TraceBuilder) -> None:
-        """Add kernels, copies, fills and the calls that launched them."""
         builder.metadata["cuda_route"] = self._route
         self._inner.result(builder)
         self.report.extend(self._inner.report)
 
     def abandon(self) -> None:
-        """Release the route's recorder."""
         self._inner.abandon()
 
     def _check(self) -> None:

@@ -191,9 +191,8 @@ class CuptiSession:
         """Stop recording: wait for the GPUs and flush every buffer. Does nothing in a forked child."""
         if self._first is None or self._subscriber is None or self._pid != os.getpid():
             return
-        self._disable(
-            [kind for kind in self._on if kind not in ON_DEVICE]
-        )  # before the wait, which should not be recorded
+        # before the wait, which should not be recorded
+        self._disable([kind for kind in self._on if kind not in ON_DEVICE])
         failed = settle(self._keep, self._load)
         self._last = _read_clocks(self._now, self._cupti.get_timestamp)
         self._disable(list(self._on))

@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, Final
 
@@ -33,13 +32,6 @@ SLOW_EVERY: Final = 4
 """Slow counters are read every fourth time, since the driver averages use and clocks over longer."""
 
 
-@dataclass(slots=True)
-class _Gpu:
-    card: NvmlCard
-    counters: dict[Metric, Readings]
-    link: dict[str, float] | None
-
-
 class NvmlCollector(Collector):
     """Reads utilisation, memory, power and clocks of the GPUs that CUDA may use, in a thread."""
 
@@ -50,7 +42,7 @@ class NvmlCollector(Collector):
     def __init__(self, pcie: bool = False, devices: Sequence[int] | None = None) -> None:
         self._keep = devices
         self._metrics = (*METRICS, *PCIE) if pcie else METRICS
-        self._gpus: list[_Gpu] = []
+        self._gpus: list[NvmlCard] = []
         self._quit = threading.Event()
         self._thread: threading.Thread | None = None
         self._failure: Exception | None = None
@@ -64,7 +56,6 @@ class NvmlCollector(Collector):
         return _availability()
 
     def start(self, clock: Clock) -> None:
-        """Start the thread."""
         self._thread = threading.Thread(
             target=self._run, args=(clock,), name="notebook_prof nvml", daemon=True
         )
@@ -89,14 +80,14 @@ class NvmlCollector(Collector):
         if self._failure is not None:
             self.report.add("gpu-counters-failed", "loss", example=repr(self._failure))
         gpus = self._numbered()
-        links = [{"device": gpu.card.number, **gpu.link} for gpu in gpus if gpu.link]
+        links = [{"device": gpu.number, **gpu.link} for gpu in gpus if gpu.link]
         if links:
             builder.metadata["pcie_links"] = links
         for gpu in gpus:
             self._tell(gpu)
             for metric, readings in gpu.counters.items():
                 if readings.ts:
-                    readings.put(builder, gpu.card.number, metric)
+                    readings.put(builder, gpu.number, metric)
         missing = "; ".join(filter(None, map(self._missing, gpus)))
         if missing:
             self.report.add(
@@ -104,46 +95,45 @@ class NvmlCollector(Collector):
             )
 
     def abandon(self) -> None:
-        """End the thread."""
         self.stop()
 
-    def _numbered(self) -> list[_Gpu]:
+    def _numbered(self) -> list[NvmlCard]:
         """Return the GPUs with CUDA's numbers, found by UUID. GPUs that CUDA does not see are left out."""
         gpus = self._gpus
-        if self._uuids is not None and all(gpu.card.uuid for gpu in gpus):
+        if self._uuids is not None and all(gpu.uuid for gpu in gpus):
             for gpu in gpus:
-                gpu.card.number = self._uuids.index(gpu.card.key) if gpu.card.key in self._uuids else -1
-            gpus = [gpu for gpu in gpus if gpu.card.number >= 0]
+                gpu.number = self._uuids.index(gpu.key) if gpu.key in self._uuids else -1
+            gpus = [gpu for gpu in gpus if gpu.number >= 0]
         elif not self._sure and len(gpus) > 1:
-            example = f"cards of several kinds: {', '.join(gpu.card.name for gpu in gpus)}"
+            example = f"cards of several kinds: {', '.join(gpu.name for gpu in gpus)}"
             effect = "they are numbered by PCI bus; CUDA, which was not used, may number them differently"
             advice = "set CUDA_DEVICE_ORDER=PCI_BUS_ID"
             self.report.add("gpu-order-unknown", "info", example=example, effect=effect, advice=advice)
-        gpus = [gpu for gpu in gpus if self._keep is None or gpu.card.number in self._keep]
-        return sorted(gpus, key=lambda gpu: gpu.card.number)
+        gpus = [gpu for gpu in gpus if self._keep is None or gpu.number in self._keep]
+        return sorted(gpus, key=lambda gpu: gpu.number)
 
-    def _tell(self, gpu: _Gpu) -> None:
+    def _tell(self, gpu: NvmlCard) -> None:
         """Report counters that failed for good, and single readings that failed."""
         for metric, readings in gpu.counters.items():
             if readings.ts and (reason := readings.left_out or str(readings.error or "")):
-                example = f"GPU {gpu.card.number} {metric.name}: {reason}"
+                example = f"GPU {gpu.number} {metric.name}: {reason}"
                 effect = "these counters end before the recording does"
                 advice = "see the kernel's log (dmesg) for a lost GPU or a reset driver"
                 self.report.add("gpu-counters-ended", "loss", example=example, effect=effect, advice=advice)
-        example = f"GPU {gpu.card.number}: the driver failed occasionally"
+        example = f"GPU {gpu.number}: the driver failed occasionally"
         gaps = sum(readings.gaps for readings in gpu.counters.values())
         self.report.add("gpu-counters-gaps", "info", gaps, example, "single readings are missing")
 
-    def _missing(self, gpu: _Gpu) -> str:
+    def _missing(self, gpu: NvmlCard) -> str:
         """Return one clause per reason for metrics without a value."""
         names: dict[str, list[str]] = {}
         for metric, readings in gpu.counters.items():
             if readings.answered and not readings.ts:
-                reason = readings.left_out or why_missing(metric.name, readings.error, gpu.card.name)
+                reason = readings.left_out or why_missing(metric.name, readings.error, gpu.name)
                 if reason:
                     names.setdefault(reason, []).append(metric.name)
         sentences = [f"{', '.join(each)}: {reason}" for reason, each in names.items()]
-        return f"GPU {gpu.card.number}: {'; '.join(sentences)}" if sentences else ""
+        return f"GPU {gpu.number}: {'; '.join(sentences)}" if sentences else ""
 
     def _run(self, clock: Clock) -> None:
         try:
@@ -151,10 +141,10 @@ class NvmlCollector(Collector):
                 cards, self._sure = visible(nvml)
                 if self._sure and self._keep is not None:
                     cards = [card for card in cards if card.number in self._keep]
-                self._gpus = [
-                    _Gpu(card, {metric: Readings() for metric in self._metrics}, pcie_link(nvml, card.handle))
-                    for card in cards
-                ]
+                for card in cards:
+                    card.counters = {metric: Readings() for metric in self._metrics}
+                    card.link = pcie_link(nvml, card.handle)
+                self._gpus = cards
                 self._loop(nvml, clock)
         except Exception as error:
             self._failure = error
@@ -172,7 +162,7 @@ class NvmlCollector(Collector):
             if time.monotonic() < end:
                 self._read(nvml, gpu, clock, slow=False)
 
-    def _read(self, nvml: Any, gpu: _Gpu, clock: Clock, slow: bool) -> None:
+    def _read(self, nvml: Any, gpu: NvmlCard, clock: Clock, slow: bool) -> None:
         ending = self._quit.is_set()
         for metric, readings in gpu.counters.items():
             if self._quit.is_set() and not ending:
@@ -181,7 +171,7 @@ class NvmlCollector(Collector):
             if readings.left_out or (fails and not readings.ts) or ((metric.slow or fails) and not slow):
                 continue
             begun = time.monotonic()
-            _read_metric(nvml, gpu.card.handle, metric, readings, clock)
+            _read_metric(nvml, gpu.handle, metric, readings, clock)
             readings.answered = True
             if (took := time.monotonic() - begun) > LIMIT_S:
                 readings.left_out = f"the driver took {took:.1f} s for one reading"

@@ -9,7 +9,7 @@ import sys
 from array import array
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -214,6 +214,8 @@ class NvmlCard:
     uuid: str  # as NVML spells it; empty if unknown
     name: str
     number: int = -1  # CUDA's, as far as known
+    counters: dict[Metric, Readings] = field(default_factory=dict, compare=False)
+    link: dict[str, float] | None = None  # see `pcie_link`
 
     @property
     def key(self) -> str:
@@ -316,7 +318,6 @@ class Gpus:
         self._nvml: Any = None
         self._cards: list[NvmlCard] = []
         self._failed = False
-        self._readings: dict[tuple[int, Metric], Readings] = {}
 
     @staticmethod
     def allocated_bytes() -> int:
@@ -338,14 +339,15 @@ class Gpus:
             for card in self._cards:
                 for metric in _WATCHED:
                     if (value := metric.read(self._nvml, card.handle)) is not None:
-                        self._readings.setdefault((card.number, metric), Readings()).add(now_ns, float(value))
+                        card.counters.setdefault(metric, Readings()).add(now_ns, float(value))
         except Exception:  # no such library, or a GPU without these figures
             self._failed = True
 
     def put(self, builder: TraceBuilder) -> None:
         """Add the counters, named like those of the nvml collector."""
-        for (number, metric), readings in self._readings.items():
-            readings.put(builder, number, metric)
+        for card in self._cards:
+            for metric, readings in card.counters.items():
+                readings.put(builder, card.number, metric)
 
     def close(self) -> None:
         """Release the driver's library."""

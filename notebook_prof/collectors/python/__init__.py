@@ -78,7 +78,6 @@ class PythonCollector(Collector):
 
     @classmethod
     def availability(cls) -> Availability:
-        """Return that this is always available, how it samples, and whether calls can be traced."""
         no_spy = spy.refusal()
         how = f"samples lines by a thread ({no_spy})" if no_spy else "samples lines by py-spy"
         from .tracing import CallTracer
@@ -88,7 +87,6 @@ class PythonCollector(Collector):
         return Availability(True, f"{how}, {calls}")
 
     def warm(self, clock: Clock) -> None:
-        """Start py-spy if it should be kept warm. Nothing is recorded."""
         if self._options.python != "calls" and self._options.engine != "thread":
             spy.prepare()
 
@@ -114,7 +112,6 @@ class PythonCollector(Collector):
         self._garbage.start(clock.now_ns)
 
     def stop(self) -> None:
-        """End the recording."""
         if self._garbage is not None:
             self._garbage.stop()
         if self._engine is not None:
@@ -128,7 +125,6 @@ class PythonCollector(Collector):
             self._tracer.stop()
 
     def result(self, builder: TraceBuilder) -> None:
-        """Add slices of category ``python``."""
         if self._engine is not None:
             engine, self._engine = self._engine, None
             self._put(builder, engine.recorded())
@@ -147,7 +143,6 @@ class PythonCollector(Collector):
             self._tracer = None
 
     def abandon(self) -> None:
-        """Release processes, threads and hooks."""
         if self._garbage is not None:
             self._garbage.stop()
         engine, self._engine = self._engine, None

@@ -187,7 +187,7 @@ class Sampler:
             read = walk if has_gil() else MemoryReader()
         except (ImportError, OSError, RuntimeError) as error:
             effect = "without a GIL stacks can be read from Python 3.14 on; statements and lines are timed"
-            self._report.add("no-stacks", "loss", example=f"{type(error).__name__}: {error}", effect=effect)
+            self._report.failed("no-stacks", "loss", error, effect)
             return
         walked, own, here = read(clock.now_ns), CallTree(), threading.get_ident()
         if here in walked.idents:

@@ -281,10 +281,9 @@ def _installed_path(file: str) -> str | None:
         _, separator, path = file.rpartition(f"{os.sep}{folder}{os.sep}")
         if separator:
             return path
-    if (
-        standard := next((file[len(prefix) :] for prefix in _STANDARD if file.startswith(prefix)), None)
-    ) is not None:
-        return standard
+    for prefix in _STANDARD:
+        if file.startswith(prefix):
+            return file.removeprefix(prefix)
     other = _OTHER_STANDARD.search(file)  # a file in a child process that runs another Python
     return file[other.end() :] if other else None
 

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from ...trace.builder import TraceBuilder
 from ...trace.report import Severity
 from ...trace.source_lines import SOURCE_FILES, text_lines
+from ...units import cut
 from ..line_sources import Place, lines_now, newest_file
 from ..statements import sources
 from ..system.polling import short_command
@@ -81,9 +82,7 @@ def line_name(frame: PythonFrame, cells: Mapping[str, str], cell: Sequence[str] 
         written = " ".join(cell[frame.line - 1].split())
         if not source or written in (" ".join(text.split()) for text in lines):
             source = written
-    if len(source) > _SOURCE_CHARACTERS:
-        source = source[: _SOURCE_CHARACTERS - 1] + "…"
-    return f"{short_file(frame, cells)}:{frame.line}  {source}".rstrip()
+    return f"{short_file(frame, cells)}:{frame.line}  {cut(source, _SOURCE_CHARACTERS)}".rstrip()
 
 
 def _place(frame: PythonFrame) -> Place:

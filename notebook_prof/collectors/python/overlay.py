@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from ...trace.arrays import BoolArray, IntArray
+from ...trace.intervals import containing
 from ..line_runs import LineRuns, WatchedCode
 from ..statements import SHOWING, Statements
 from .frames import PackedStacks, PythonFrame, owner_of
@@ -37,12 +38,11 @@ def hang(
     root_line, of_user = roots
     cuts = np.unique(np.concatenate([spans.begin, spans.end, rows.ts, rows.end]))
     begin, end = cuts[:-1], cuts[1:]
-    home = np.searchsorted(spans.begin, begin, side="right") - 1
-    sampled = (home >= 0) & (begin < spans.end[home])
+    home = containing((spans.begin, spans.end), begin)
+    sampled = home >= 0
     begin, end, home = begin[sampled], end[sampled], home[sampled]
-    statement = np.searchsorted(rows.ts, begin, side="right") - 1
-    inside = (statement >= 0) & (begin < rows.end[statement])
-    statement = np.where(inside, statement, -1)
+    statement = containing((rows.ts, rows.end), begin)
+    inside = statement >= 0
 
     n = len(stacks.lengths)
     line = rows.line[statement]
@@ -107,9 +107,7 @@ def overlay(
     edges = np.unique(np.concatenate([runs.begin, runs.end]))
     cuts = np.unique(np.concatenate([edges, bounds]))
     begin = cuts[:-1]
-    sample = np.searchsorted(bounds, begin, side="right") - 1
-    inside = (sample >= 0) & (sample < len(stack))
-    source = np.where(inside, stack[np.clip(sample, 0, max(len(stack) - 1, 0))] if len(stack) else -1, -1)
+    source = np.append(stack, -1)[containing((bounds[:-1], bounds[1:]), begin)]
     run = _innermost(runs, begin)
     path = np.where(run >= 0, runs.path[run], -1) if len(runs.path) else np.full(len(begin), -1, np.int64)
     width = len(runs.paths) + 1

@@ -59,10 +59,8 @@ class PySpy:
     # their interval. With `waits`, or where none is kept warm, recording begins when py-spy does. `report`
     # gets the quality of the samples.
     def __init__(self, report: ImportReport, waits: bool = False) -> None:
-        self._report, self._patience_s = (
-            report,
-            PATIENCE_S if waits else 0.0 if spy.is_kept_warm() else COLD_S,
-        )
+        self._report = report
+        self._patience_s = PATIENCE_S if waits else 0.0 if spy.is_kept_warm() else COLD_S
         self._net = Sampler(report)
         self._segments: list[tuple[Attachment, int]] = []  # each with the begin of its part, absolute ns
         self._launched: list[Attachment] = []
@@ -156,9 +154,8 @@ class PySpy:
                 self._attach()
                 self._look()
             except Exception as error:
-                example = f"{type(error).__name__}: {error}"
                 effect = "the process's children were sampled once less"
-                self._report.add("look-inside-failed", "info", example=example, effect=effect)
+                self._report.failed("look-inside-failed", "info", error, effect)
             if self._next is None and (self._segments or self._handed_over_ns):
                 self._heartbeat.wait(self._quit)
             else:
@@ -258,18 +255,6 @@ class PySpy:
             if offset.spread_ns > NET_NS:
                 return None
         shift_ns = offset.ns - interval_ns // 2
-        return self._recorded_threads(changes, paths, shift_ns, window_ns, interval_ns, functions)
-
-    def _recorded_threads(
-        self,
-        changes: list[Changes],
-        paths: CallPaths,
-        shift_ns: int,
-        window_ns: tuple[int, int],
-        interval_ns: int,
-        functions: Functions,
-    ) -> Recorded:
-        """Return the stacks of all the user's threads within a window."""
         threads, inside, look_ns = [], self._net.looks.all_threads, self._net.looks.ts
         for change in changes:
             bounds = self._clock.from_monotonic(change.ts_us * 1000 + shift_ns)

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...trace.arrays import BoolArray, IntArray
+from ...trace.intervals import as_ints, containing
 from ...trace.nesting import nest
 from .frames import PackedStacks
 
@@ -173,10 +174,9 @@ def clear_of_operators(spans: SampleSpans, ranges: ExactRanges) -> SampleSpans:
     before = np.maximum(begin - 1, np.concatenate([begin[:1] - 1, end[:-1]]))
 
     def moved(ts: IntArray) -> IntArray:
-        at = np.maximum(np.searchsorted(begin, ts, side="right") - 1, 0)
-        inside = (begin[at] <= ts) & (ts < end[at])
+        at = containing((begin, end), ts)
         nearer = np.where(ts - begin[at] <= end[at] - ts, before[at], end[at])
-        return np.asarray(np.where(inside, nearer, ts), dtype=np.int64)
+        return as_ints(np.where(at >= 0, nearer, ts))
 
     return spans._replace(begin=moved(spans.begin), end=moved(spans.end)).without_empty()
 

@@ -131,35 +131,25 @@ class MonitoringBackend:
         )
 
     def _callbacks(self) -> dict[int, Callable[..., object]]:
+        def callback(begins: bool, otherwise: Any) -> Callable[..., object]:
+            def event(code: CodeType, *_: object) -> object:
+                if not self._is_own(code):
+                    return otherwise
+                self._note(code if begins else None)
+                return None
+
+            return event
+
         events = _MONITORING.events
+        begin, end = callback(True, _DISABLE), callback(False, _DISABLE)
         return {
-            events.PY_START: self._begin,
-            events.PY_RESUME: self._begin,
-            events.PY_RETURN: self._end,
-            events.PY_YIELD: self._end,
-            events.PY_UNWIND: self._unwind,
-            events.PY_THROW: self._throw,
+            events.PY_START: begin,
+            events.PY_RESUME: begin,
+            events.PY_RETURN: end,
+            events.PY_YIELD: end,
+            events.PY_UNWIND: callback(False, None),  # DISABLE would raise in the user's code
+            events.PY_THROW: callback(True, None),
         }
-
-    def _begin(self, code: CodeType, offset: int) -> object:
-        if not self._is_own(code):
-            return _DISABLE
-        self._note(code)
-        return None
-
-    def _end(self, code: CodeType, offset: int, value: object) -> object:
-        if not self._is_own(code):
-            return _DISABLE
-        self._note(None)
-        return None
-
-    def _unwind(self, code: CodeType, offset: int, error: BaseException) -> None:
-        if self._is_own(code):
-            self._note(None)
-
-    def _throw(self, code: CodeType, offset: int, error: BaseException) -> None:
-        if self._is_own(code):
-            self._note(code)
 
     def _is_own(self, code: CodeType) -> bool:
         own = self._own.get(id(code))

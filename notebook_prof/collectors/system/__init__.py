@@ -59,11 +59,9 @@ class SystemCollector(Collector):
 
     @classmethod
     def availability(cls) -> Availability:
-        """Return that this is always available."""
         return Availability(True, "memory and CPU time of this process and its children")
 
     def start(self, clock: Clock) -> None:
-        """Take the first readings, and start the thread."""
         self._tid = threading.get_native_id()
         self._reader = UsageReader()
         self._read(self._reader, clock.now_ns())
@@ -74,7 +72,6 @@ class SystemCollector(Collector):
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread, and take the last readings."""
         thread, self._thread = self._thread, None
         if thread is None or self._reader is None:
             return
@@ -102,7 +99,6 @@ class SystemCollector(Collector):
         builder.metadata["cpu"] = {"pid": os.getpid(), "tid": self._tid, "cores": usable_cores()}
 
     def abandon(self) -> None:
-        """End the thread, and drop the readings."""
         self.stop()
 
     def _poll(self, clock: Clock, reader: UsageReader) -> None:

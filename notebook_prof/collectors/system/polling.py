@@ -20,6 +20,7 @@ import pandas as pd
 
 from ... import own_processes
 from ...trace.arrays import IntArray
+from ...units import cut
 from ..machine import live_children, live_threads
 from ..patches import OWN_THREADS
 from . import process_tree
@@ -316,5 +317,4 @@ def command_name(command: str) -> str:
 def short_command(command: str) -> str:
     """Return a command in one line, without the program's folder: "python3 -c import time"."""
     program, _, arguments = " ".join(command.split()).partition(" ")
-    text = f"{os.path.basename(program)} {arguments}".strip()
-    return text if len(text) <= 60 else text[:59] + "…"
+    return cut(f"{os.path.basename(program)} {arguments}".strip(), 60)

@@ -50,7 +50,6 @@ class TorchMemoryCollector(Collector):
         return Availability(True, "blocks of the CUDA allocator with stacks, by its own history")
 
     def start(self, clock: Clock) -> None:
-        """Turn the history on."""
         torch = self._torch = require("torch", extra="torch", purpose="the torch_memory collector")
         if not torch.cuda.is_available():
             raise RecordingError(
@@ -65,7 +64,6 @@ class TorchMemoryCollector(Collector):
             self._ours = True
 
     def stop(self) -> None:
-        """Take the snapshot, and turn the history off if it was turned on here."""
         if self._torch is None or self._snapshot is not None:
             return
         try:
@@ -91,7 +89,6 @@ class TorchMemoryCollector(Collector):
         read_snapshot(self._of_devices({**snapshot, "device_traces": inside}), builder)
 
     def abandon(self) -> None:
-        """Turn the history off if it was turned on here."""
         if self._ours:
             self._ours = False
             self._torch.cuda.memory._record_memory_history(None)

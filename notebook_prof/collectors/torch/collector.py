@@ -71,7 +71,6 @@ class TorchCollector(Collector):
 
     @classmethod
     def availability(cls) -> Availability:
-        """Return whether torch is installed (it is not imported here) and was built with Kineto."""
         if not installed("torch"):
             return Availability(False, 'torch is not installed: pip install "notebook-prof[torch]"')
         torch = sys.modules.get("torch")
@@ -97,7 +96,6 @@ class TorchCollector(Collector):
             self._modules.install()
 
     def start(self, clock: Clock) -> None:
-        """Start recording."""
         self._watched_since_us = self._watched_since_us or time.time_ns() // 1000
         self.warm(clock)
         if "profiler-busy" in self.report or self._session is None or self._refuses():
@@ -112,7 +110,6 @@ class TorchCollector(Collector):
         self._loaders.begin_recording()
 
     def stop(self) -> None:
-        """End the recording, unless another profiler has already ended it."""
         if not self._running or self._session is None:
             return
         self._take_hooks_away()
@@ -155,7 +152,6 @@ class TorchCollector(Collector):
         return kept
 
     def result(self, builder: TraceBuilder) -> None:
-        """Turn Kineto's result into slices, flows and allocations, and release it."""
         if self._finished and self._session is not None:
             self._parts.append(self._session.columns(self.report))
         self._session = None
@@ -184,18 +180,14 @@ class TorchCollector(Collector):
         try:
             put_fused_kernels(builder)
         except Exception as error:  # another version of torch may generate different code
-            example = f"{type(error).__name__}: {error}"
             effect = "the source lines of fused kernels are unknown"
-            self.report.add("fused-kernels-unread", "info", example=example, effect=effect)
+            self.report.failed("fused-kernels-unread", "info", error, effect)
         try:
             put_loaders(self._loaders, builder, self._clock)
         except Exception as error:  # keep torch's recording in any case
-            example = f"{type(error).__name__}: {error}"
-            effect = "the work of DataLoader workers is unknown"
-            self.report.add("loaders-unread", "loss", example=example, effect=effect)
+            self.report.failed("loaders-unread", "loss", error, "the work of DataLoader workers is unknown")
 
     def abandon(self) -> None:
-        """Stop without a result and remove every hook."""
         self._take_hooks_away()
         session, self._session = self._session, None
         if session is not None and not self._finished:

@@ -16,7 +16,6 @@ from ...trace.taxonomy import EVALUATION_SUFFIX, MODULE_PREFIX
 from ..patches import Patches
 from .tracing import compilations, never_compile, traces
 
-Tick = Callable[[], None]
 Remove = Callable[[], None]
 
 
@@ -43,7 +42,7 @@ def optimizer_ticks(callback: Callable[[Any], None]) -> Remove:
     return remove
 
 
-def dataloader_ticks(callback: Tick) -> Remove:
+def dataloader_ticks(callback: Callable[[], None]) -> Remove:
     """Call `callback` when any batch but the first is requested from a DataLoader iterator."""
     # At that moment, the step that used the previous batch has ended. The last step ends at the end of the
     # data. This patches a private class, so it is used only on request.
@@ -66,7 +65,7 @@ def dataloader_ticks(callback: Tick) -> Remove:
     return patches.restore
 
 
-COLUMNS = ("module", "parameters", "trainable", "parameter_bytes", "class")
+COLUMNS = ("module", "parameters", "parameter_bytes", "class")
 
 
 class ParameterCounts:
@@ -74,7 +73,7 @@ class ParameterCounts:
 
     # a parameter shared by several modules is counted in the first of them
     def __init__(self) -> None:
-        self._rows: dict[str, tuple[int, int, int, str]] = {}
+        self._rows: dict[str, tuple[int, int, str]] = {}
 
     def add(self, root: Any, names: dict[int, str]) -> None:
         """Count the parameters of a module and all modules inside it. `names` has their names by ``id``."""
@@ -82,7 +81,7 @@ class ParameterCounts:
         counted: set[int] = set()
         with torch._C.DisableTorchFunction():  # hides these calls from the user's modes and subclasses
             for module in root.modules():
-                count = trainable = size = 0
+                count = size = 0
                 for parameter in getattr(module, "_parameters", {}).values():
                     if parameter is None or id(parameter) in counted:
                         continue
@@ -94,14 +93,13 @@ class ParameterCounts:
                     if type(own) is not int:  # a symbol: int() would add a guard
                         continue
                     count, size = count + own, size + own * width
-                    trainable += own * bool(getattr(parameter, "requires_grad", False))
                 name = names.get(id(module))
                 if name is not None:
-                    row = count, trainable, size, type(module).__name__
+                    row = count, size, type(module).__name__
                     self._rows.setdefault(name.removeprefix(MODULE_PREFIX), row)
 
     def table(self) -> pd.DataFrame | None:
-        """Return ``module parameters trainable parameter_bytes class``, or None without modules."""
+        """Return ``module parameters parameter_bytes class``, or None without modules."""
         if not self._rows:
             return None
         rows = [(name, *counts) for name, counts in self._rows.items()]
@@ -110,7 +108,6 @@ class ParameterCounts:
 
 _HAS_ANY: Final = "_has_any_global_hook"
 
-Range = Any
 Names = dict[int, str]
 
 
@@ -134,8 +131,7 @@ class ModuleRanges:
     def __init__(self, torch: Any) -> None:
         self.counts = ParameterCounts()
         self._hooks = torch.nn.modules.module
-        slow = torch.autograd.profiler.record_function
-        self._open: Callable[[str], Range] = getattr(torch._C._profiler, "_RecordFunctionFast", slow)
+        self._open: Callable[[str], Any] = torch._C._profiler._RecordFunctionFast
         self._grad_enabled: Callable[[], bool] = torch.is_grad_enabled
         self._compiling, self._tracing = traces(torch)
         self.failure = ""  # the first error of a hook

@@ -12,10 +12,10 @@ import numpy.typing as npt
 import pandas as pd
 
 from ...background import checkpoint
+from ...readers.codec.columns import marked
 from ...readers.kineto import KinetoColumns, MemoryColumns
 from ...readers.kineto.activity_metadata import activity_metadata
-from ...readers.kineto.columns import CALL_TYPES, DEVICE_TYPES, rows_of
-from ...trace.arrays import BoolArray
+from ...readers.kineto.columns import CALL_TYPES, DEVICE_TYPES
 from ...trace.intervals import contains, union
 from ...trace.report import ImportReport
 from ...trace.strings import Coded
@@ -37,10 +37,10 @@ def users_only(columns: KinetoColumns) -> KinetoColumns:
     # These are dropped: on a thread that runs a cell, calls outside the cell; on a thread that runs ipykernel
     # but no cell, every Python call; on all threads, our own calls but those that start and stop the
     # recording, and what they call, unless they are wrappers. In a script, only the last rule applies.
-    kinds = [kind == "python_function" for kind in columns.kind.values]
-    python = rows_of(columns.kind, np.array(kinds, bool))
+    python = marked(columns.kind, "python_function".__eq__)
     drop, bare, kept, kernel, cell = (
-        python & _rows_named(columns, test) for test in (_OURS, _NO_WRAPPER, _START_AND_STOP, _KERNEL, _CELL)
+        python & marked(columns.name, test.search)
+        for test in (_OURS, _NO_WRAPPER, _START_AND_STOP, _KERNEL, _CELL)
     )
     end = columns.ts + columns.dur
     for tid in pd.unique(columns.tid[python]):
@@ -74,11 +74,6 @@ def of_devices(columns: KinetoColumns, devices: Sequence[int] | None, report: Im
     tell_left_out(report, devices, "device work", int(other.sum()))
     left = MemoryColumns(*(getattr(memory, field.name)[kept] for field in fields(MemoryColumns)))
     return replace(columns.where(~(other | calls)), memory=left)
-
-
-def _rows_named(columns: KinetoColumns, pattern: re.Pattern[str]) -> BoolArray:
-    matches = [pattern.search(name) is not None for name in columns.name.values]
-    return rows_of(columns.name, np.array(matches, bool))
 
 
 # Details that Kineto reports about device work and collectives: launch settings, bytes moved.

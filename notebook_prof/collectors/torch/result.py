@@ -62,24 +62,23 @@ def take(
     # only if `shapes`, `memory` and `device` are set.
     checkpoint()
     events = result.events()  # a copy, which is made while holding the GIL
-    kinds, names, shape_texts = _Codes(), _Codes(), _Codes()
     columns = _Columns(len(events), shapes, device)
     while events:  # from the end, so the list frees memory as the columns grow
         start = (len(events) - 1) // _CHUNK * _CHUNK
-        columns.fill(events[start:], start, event, kinds, names, shape_texts)
+        columns.fill(events[start:], start, event)
         checkpoint()
         del events[start:]
     effect = "these events are called 'unknown', as in the files that torch writes"
     report.add("unreadable-name", "info", columns.unreadable, effect=effect)
-    rows = columns.without(names.get(_MEMORY_EVENT, -2))
-    on_devices, host = rows.device_activities(kinds, names)
+    columns.drop_rows(columns.names.get(_MEMORY_EVENT, -2))
+    on_devices, host = columns.device_activities()
     activities: list[Any] = []
     if memory or len(on_devices):
         checkpoint()
         activities = result.trace_activities()
     allocations = _memory(activities) if memory else MemoryColumns.empty()
-    extra = details(activities, on_devices, host, len(rows.arrays["ts"]), report)
-    read = rows.to_kineto(kinds, names, shape_texts, allocations, extra, pid, threads)
+    extra = details(activities, on_devices, host, len(columns.arrays["ts"]), report)
+    read = columns.to_kineto(allocations, extra, pid, threads)
     checkpoint()  # next, the caller frees the result, in one piece
     return read
 
@@ -102,6 +101,7 @@ class _Columns:
             "device": np.full(n, -1, np.int64),
             "correlation": np.full(n, -1, np.int64),
         }
+        self.names, self.kinds, self.shapes = _Codes(), _Codes(), _Codes()
         self.dtypes, self.strides, self.concrete = _Codes(), _Codes(), _Codes()
         self.with_concrete: list[bool] = []
         self.first_calls: set[int] = set()  # combinations of name, shapes and element types
@@ -109,13 +109,11 @@ class _Columns:
             for key in ("shapes", "dtypes", "strides", "concrete"):
                 self.arrays[key] = np.full(n, -1, np.int32)
 
-    def fill(
-        self, chunk: list[Any], start: int, event: Any, kinds: _Codes, names: _Codes, texts: _Codes
-    ) -> None:
+    def fill(self, chunk: list[Any], start: int, event: Any) -> None:
         n = len(chunk)
         here = slice(start, start + n)
-        self._put("name", here, map(names.__getitem__, self._names(event.name, chunk)), n)
-        self._put("kind", here, map(kinds.__getitem__, map(event.activity_type, chunk)), n)
+        self._put("name", here, map(self.names.__getitem__, self._names(event.name, chunk)), n)
+        self._put("kind", here, map(self.kinds.__getitem__, map(event.activity_type, chunk)), n)
         self._put("ts", here, map(event.start_ns, chunk), n)
         self._put("dur", here, map(event.duration_ns, chunk), n)
         self._put("resource", here, map(event.device_resource_id, chunk), n)
@@ -129,11 +127,11 @@ class _Columns:
             self._put("correlation", here, map(event.correlation_id, chunk), n)
         if "shapes" in self.arrays:
             read = getattr(event, "structured_input_shapes", None) or event.shapes
-            texts_of = (texts[repr(value)] if value else -1 for value in map(read, chunk))
+            texts_of = (self.shapes[repr(value)] if value else -1 for value in map(read, chunk))
             self._put("shapes", here, texts_of, n)
-            self._fill_arguments(chunk, here, event, names)
+            self._fill_arguments(chunk, here, event)
 
-    def _fill_arguments(self, chunk: list[Any], here: slice, event: Any, names: _Codes) -> None:
+    def _fill_arguments(self, chunk: list[Any], here: slice, event: Any) -> None:
         """Fill in element types of the inputs, and arguments of operators with data-dependent work."""
         if hasattr(event, "dtypes"):
             types = map(tuple, map(event.dtypes, chunk))
@@ -146,7 +144,7 @@ class _Columns:
                 text = to_json(event.structured_input_strides(chunk[i]))
                 self.arrays["strides"][here.start + i] = self.strides[text]
         if hasattr(event, "concrete_inputs"):
-            self.with_concrete += map(concrete_matters, islice(names, len(self.with_concrete), None))
+            self.with_concrete += map(concrete_matters, islice(self.names, len(self.with_concrete), None))
             matters = np.array(self.with_concrete, bool)[self.arrays["name"][here]] & with_shapes
             matters[first] = True
             for i in np.flatnonzero(matters).tolist():  # spelled as in torch's files; empty for tensors
@@ -190,46 +188,38 @@ class _Columns:
             if tid not in self.torch_thread:
                 self.torch_thread[tid] = int(event.start_thread_id(chunk[i]))
 
-    def without(self, name: int) -> _Columns:
-        """Return the columns without the rows of one name, which go to separate tables."""
+    def drop_rows(self, name: int) -> None:
+        """Drop the rows of one name, which go to separate tables."""
         keep = self.arrays["name"] != name
         if not keep.all():
             self.arrays = {key: column[keep] for key, column in self.arrays.items()}
-        return self
 
-    def _on_device(self, kinds: _Codes) -> npt.NDArray[np.bool_]:
-        marked = np.array([kind in DEVICE_TYPES for kind in kinds] + [False], bool)
+    def _on_device(self) -> npt.NDArray[np.bool_]:
+        marked = np.array([kind in DEVICE_TYPES for kind in self.kinds] + [False], bool)
         return np.asarray(marked[self.arrays["kind"]] & self.with_device)
 
-    def device_activities(self, kinds: _Codes, names: _Codes) -> tuple[pd.DataFrame, frozenset[str]]:
+    def device_activities(self) -> tuple[pd.DataFrame, frozenset[str]]:
         """Return the device rows, host rows that describe a launch or collective, and their names."""
-        a, on_device = self.arrays, self._on_device(kinds)
-        telling = [bool(flags_of_name(name) & EXTRAS) for name in names]
+        a, on_device = self.arrays, self._on_device()
+        telling = [bool(flags_of_name(name) & EXTRAS) for name in self.names]
         host = np.array([*telling, False], bool)[a["name"]] & ~on_device
         rows = np.flatnonzero(on_device | host)
-        called = frozenset(name for name, tells in zip(names, telling, strict=True) if tells)
+        called = frozenset(name for name, tells in zip(self.names, telling, strict=True) if tells)
         device = np.where(on_device, a["device"], -1)
         keys = {"device": device[rows], "resource": a["resource"][rows], "ts": a["ts"][rows]}
         return pd.DataFrame(keys, index=rows), called
 
     def to_kineto(
-        self,
-        kinds: _Codes,
-        names: _Codes,
-        texts: _Codes,
-        memory: MemoryColumns,
-        extra: Coded | None,
-        pid: int,
-        threads: dict[int, str],
+        self, memory: MemoryColumns, extra: Coded | None, pid: int, threads: dict[int, str]
     ) -> KinetoColumns:
         a = self.arrays
         n = len(a["ts"])
-        on_device = self._on_device(kinds)
+        on_device = self._on_device()
         return KinetoColumns(
             ts=a["ts"],
             dur=a["dur"],
-            name=Coded(a["name"], list(names)),
-            kind=Coded(a["kind"], list(kinds)),
+            name=Coded(a["name"], list(self.names)),
+            kind=Coded(a["kind"], list(self.kinds)),
             pid=np.full(n, pid, np.int64),
             tid=a["resource"],
             device=np.where(on_device, a["device"], -1),
@@ -238,7 +228,7 @@ class _Columns:
             sequence=a["sequence"],
             fwd_thread=a["fwd_thread"],
             torch_thread=self.torch_thread,
-            shapes=Coded(a["shapes"], list(texts)) if "shapes" in a else None,
+            shapes=Coded(a["shapes"], list(self.shapes)) if "shapes" in a else None,
             dtypes=Coded(a["dtypes"], list(map(to_json, self.dtypes))) if "dtypes" in a else None,
             concrete=Coded(a["concrete"], list(self.concrete)) if "concrete" in a else None,
             strides=Coded(a["strides"], list(self.strides)) if "strides" in a else None,

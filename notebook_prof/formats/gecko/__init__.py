@@ -7,7 +7,6 @@ import re
 from typing import Final
 
 from ...readers.base import Probe, Reader
-from ...trace.builder import TraceBuilder
 
 _META: Final = re.compile(rb'"meta"\s*:\s*\{')
 _MARKS: Final = re.compile(rb'"(?:preprocessedProfileVersion|gcpoison|asyncstack|stackwalk)"\s*:')
@@ -24,17 +23,11 @@ class GeckoReader(Reader):
     name = "gecko"
     priority = 415
     describes = "Firefox Profiler's JSON: of Firefox, samply, perf script gecko, profiling.sampling --gecko"
+    reads = ".profile:read_profile"
 
     def recognises(self, probe: Probe) -> bool:
-        """Return whether the head is a JSON object with a profile's ``meta`` or its stack tables."""
         head = probe.head
         if head.lstrip()[:1] != b"{" or b'"traceEvents"' in head:
             return False
         marked = _META.search(head) is not None and _MARKS.search(head) is not None
         return marked or all(pattern.search(head) is not None for pattern in _TABLES)
-
-    def read(self, data: bytes, builder: TraceBuilder) -> None:
-        """Put the profile's threads, markers and counters into `builder`."""
-        from .profile import read_profile
-
-        read_profile(data, builder)

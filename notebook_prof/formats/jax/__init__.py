@@ -41,7 +41,6 @@ class JaxReader(FolderReader):
         return _starts_with_plane(head)
 
     def recognises_folder(self, folder: Folder) -> bool:
-        """Return whether there are xplane files, or traces in ``plugins/profile``."""
         return any(
             name.endswith((".xplane.pb", ".xplane.riegeli"))
             or ("plugins/profile/" in f"/{name}" and _ENDING.fullmatch(name))
@@ -53,7 +52,6 @@ class JaxReader(FolderReader):
         _add(data, None, builder)
 
     def read_folder(self, folder: Folder, builder: TraceBuilder) -> None:
-        """Add the latest run in a folder to `builder`."""
         runs: dict[str, list[str]] = {}
         for name in folder.names:
             if _ENDING.fullmatch(name):

@@ -37,7 +37,11 @@ def is_argument(name: str) -> bool:
 def as_arguments(own: list[dict[str, Any]]) -> Coded | None:
     """Return each event's statistics that are not columns, as JSON objects; None if there are none."""
     kept = [
-        {name: _plain(v) for name, v in stats.items() if name not in _ELSEWHERE and is_argument(name)}
+        {
+            name: f"{len(v)} bytes" if isinstance(v, bytes) else v
+            for name, v in stats.items()
+            if name not in _ELSEWHERE and is_argument(name)
+        }
         for stats in own
     ]
     texts = [msgspec.json.encode(others).decode(errors="replace") if others else None for others in kept]
@@ -49,10 +53,6 @@ def statistics(own: list[dict[str, Any]]) -> dict[str, list[Any]]:
     """Return the values of each of `STATISTICS` that some event has."""
     columns = {name: [each.get(name) for each in own] for name in STATISTICS}
     return {name: values for name, values in columns.items() if any(v is not None for v in values)}
-
-
-def _plain(value: Any) -> Any:
-    return f"{len(value)} bytes" if isinstance(value, bytes) else value
 
 
 @dataclass(frozen=True, slots=True)

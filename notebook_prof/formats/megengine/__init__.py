@@ -30,7 +30,6 @@ class MegEngineReader(Reader):
     )
 
     def recognises(self, probe: Probe) -> bool:
-        """Return whether the head has names or keys that only MegEngine writes."""
         head = probe.head.lstrip()
         if head[:1] == b"<":
             return _SVG in head
@@ -39,7 +38,6 @@ class MegEngineReader(Reader):
         return (b'"ph"' in head and _TIMELINE.search(head) is not None) or _GRAPH.search(head) is not None
 
     def read(self, data: bytes, builder: TraceBuilder) -> None:
-        """Add the file to `builder`."""
         head = data.lstrip()[:65536]
         if head[:1] == b"<":
             from .memory import read_memory_flow as read

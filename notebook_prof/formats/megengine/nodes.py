@@ -157,16 +157,14 @@ class Nodes:
 
     def track(self, node: str) -> int:
         """Return the track of a computing node, written in full or short."""
-        name = short_name(node)
-        match = _NODE.match(self._physical.get(name, name))
-        stream = match[3] if match else None
-        return self._builder.track(name, "stream", device=self.device(node), stream=int(stream or 0))
+        match = self._match(node)
+        stream = int(match[3] or 0) if match else 0
+        return self._builder.track(short_name(node), "stream", device=self.device(node), stream=stream)
 
     def device(self, node: str) -> int:
         """Return the device number of a computing node."""
-        name = short_name(node)
-        match = _NODE.match(self._physical.get(name, name))
-        kind, number = (match[1], match[2] or "x") if match else (name, "x")
+        match = self._match(node)
+        kind, number = (match[1], match[2] or "x") if match else (short_name(node), "x")
         if (kind, number) not in self._devices:
             numbers = set(self._devices.values())
             index = int(number) if number.isdecimal() else 0
@@ -174,6 +172,9 @@ class Nodes:
                 index += 1
             self._devices[kind, number] = index
         return self._devices[kind, number]
+
+    def _match(self, node: str) -> re.Match[str] | None:
+        return _NODE.match(self._physical.get(short_name(node), short_name(node)))
 
 
 def physical_nodes(texts: Iterable[str]) -> dict[str, str]:

@@ -80,15 +80,6 @@ def top_calls(
     The rules are those of ``megengine.tools.profile_analyze``: missing numbers count as 0 in ``mean`` and
     ``sum``, and the rates of an aggregate are quotients of its sums. Where that tool fails because of its
     placeholder for missing numbers, this does what it was meant to do.
-
-    Examples
-    --------
-    >>> from notebook_prof import TraceBuilder
-    >>> from notebook_prof.analysis import calls
-    >>> b = TraceBuilder()
-    >>> _ = b.slices(ts=[0, 9], dur=[9, 3], name=["mm", "add"], track=b.track("main"))
-    >>> top_calls(calls(b.seal()), on="host")[["name", "share"]].values.tolist()
-    [['mm', 0.75], ['add', 0.25]]
     """
     column = f"{on}_ns" if end_key == "end" else f"{on}_kern_ns"
     total = float(table[f"{on}_ns"].sum()) / _SECOND

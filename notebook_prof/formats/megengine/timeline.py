@@ -186,9 +186,8 @@ def read_timeline(data: bytes, builder: TraceBuilder) -> None:
     # Threads are identified by name, since their numbers differ from run to run. Operators on the worker's
     # thread are linked to their kernels on the device's track by MegEngine's id (`correlation`). Each
     # `StopStep` ends a step; steps count from 0.
-    file, listed = decode_events(data, TimelineFile, NodeRow, builder.report)
-    rows = listed if listed is not None else (file.rows if file is not None else [])
-    events = timed(rows, _base_ns(file, rows), builder.report)
+    file = decode_events(data, TimelineFile, NodeRow, builder.report)
+    events = timed(file.rows, _base_ns(file), builder.report)
     if not events.rows:
         raise FormatError("there is no event with a time in it")
     for word in sorted({row.ph for row in events.rows} - _PHASES):
@@ -205,11 +204,11 @@ def read_timeline(data: bytes, builder: TraceBuilder) -> None:
     _steps(events, builder)
 
 
-def _base_ns(file: TimelineFile | None, rows: list[NodeRow]) -> int:
+def _base_ns(file: TimelineFile) -> int:
     """Return the Unix time at which the profile started. In older files it is in an event."""
-    metadata = file.metadata if file is not None else None
+    metadata = file.metadata
     if not isinstance(metadata, dict) or "localTime" not in metadata:
-        metadata = next((row.args for row in rows if row.name == "Metadata" and row.args), {})
+        metadata = next((row.args for row in file.rows if row.name == "Metadata" and row.args), {})
     text = str(metadata.get("localTime", ""))
     return int(text) if text.isdecimal() and len(text) < 20 and int(text) < 1 << 62 else 0
 

@@ -29,7 +29,6 @@ class MemrayReader(PiecesReader):
         return probe.head.startswith(_HEAD) or _is_recording(probe.head)
 
     def read_pieces(self, pieces: Iterable[bytes], builder: TraceBuilder) -> None:
-        """Put the recording, or the table, into `builder`."""
         pieces = iter(pieces)
         first = next(pieces, b"")
         pieces = chain([first], pieces)

@@ -52,7 +52,6 @@ class MindSporeReader(FolderReader):
         return kind_of(probe.head) is not None
 
     def recognises_folder(self, folder: Folder) -> bool:
-        """Return whether files have names that only these profilers give."""
         return is_profile(profile_files(folder.names))
 
     def read(self, data: bytes, builder: TraceBuilder) -> None:
@@ -63,7 +62,6 @@ class MindSporeReader(FolderReader):
         self._read([File(kind, "")], lambda name: data, builder)
 
     def read_folder(self, folder: Folder, builder: TraceBuilder) -> None:
-        """Add all files of one profile to `builder`; FormatError if the folder has several."""
         files = profile_files(folder.names)
         files_by_part: dict[tuple[str, int, str], list[File]] = {}
         for file in files:

@@ -32,7 +32,6 @@ class MindSporeArguments(Struct, gc=False):
     op_full_name: Scalar = None
     task: Scalar = field(name="Task Type", default=None)
     stream: Scalar = field(name="Stream Id", default=None)
-    connection: Scalar = field(name="connection_id", default=None)
     iteration: Scalar = field(name="Iteration ID", default=None)
 
 
@@ -123,11 +122,8 @@ def _slices(rows: list[MindSporeRow], cache: dict[bytes, Described], report: Imp
             "name": _texts([row.name for row in rows]),
             "full": _texts([a.fullname or a.op_full_name or r.name for a, r in zip(args, rows, strict=True)]),
             "type": _texts([a.type or a.task for a in args]),
-            "cat": _texts([row.cat for row in rows]),
-            "pid": _texts([row.pid for row in rows]),
-            "tid": _texts([row.tid for row in rows]),
-            "stream": _texts([a.stream for a in args]),
-            "iteration": _texts([a.iteration for a in args]),
+            **{name: _texts([getattr(row, name) for row in rows]) for name in ("cat", "pid", "tid")},
+            **{name: _texts([getattr(a, name) for a in args]) for name in ("stream", "iteration")},
             "args": pd.Series([text for text, _ in described], dtype="object"),
             "scope": np.fromiter((row.scope_level is not None for row in rows), bool, len(rows)),
         }

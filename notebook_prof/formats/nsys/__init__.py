@@ -138,11 +138,9 @@ class NsysReader(DatabaseReader, FolderReader):
         return probe.head.startswith((*_HEADS, STREAM))
 
     def recognises_folder(self, folder: Folder) -> bool:
-        """Return whether there are tables of Nsight's in Arrow or Parquet files."""
         return _is_nsys(ArrowTables.names_in(folder))
 
     def read_database(self, database: Database, builder: TraceBuilder) -> None:
-        """Put an SQLite export into `builder`."""
         _read_tables(database, builder)
 
     def read(self, data: bytes, builder: TraceBuilder) -> None:
@@ -159,7 +157,6 @@ class NsysReader(DatabaseReader, FolderReader):
         _read_tables(source, builder)
 
     def read_folder(self, folder: Folder, builder: TraceBuilder) -> None:
-        """Put a folder of tables into `builder`."""
         _read_tables(ArrowTables.of_folder(folder, builder.report), builder)
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pandas as pd
 
-from ...readers.codec.columns import INTS, MISSING, TableRows, groups, marked, optional, per_group, sizes
+from ...readers.codec.columns import INTS, MISSING, TableRows, groups, marked, per_group, sizes
 from ...trace.arrays import IntArray
 from ...trace.strings import Coded, joined
 from ...trace.taxonomy import is_collective_kernel
@@ -97,12 +97,8 @@ def _copies(session: NsysSession, rows: TableRows, events: _Events) -> NsysWork:
     kinds = [rows.ints(name) for name in ("copyKind", "srcKind", "dstKind")]
     code, first = groups(*kinds)
     name = Coded(code, [_copy_name(*own) for own in np.stack(kinds, axis=1)[first].tolist()])
-    facts = {
-        "bytes": _optional(rows, "bytes"),
-        "graph_node": _optional(rows, "graphNodeId", zero_is_none=True),
-    }
     unified = np.isin(rows.ints("copyKind"), _UNIFIED)
-    work = _add(session, rows, name, "memcpy", "gpu_memcpy", events, facts, unified)
+    work = _add(session, rows, name, "memcpy", "gpu_memcpy", events, _moved(rows), unified)
     # no call launched migrations: their numbers mean nothing
     return NsysWork(*(column[~unified] for column in work))
 
@@ -111,11 +107,12 @@ def _fills(session: NsysSession, rows: TableRows, events: _Events) -> NsysWork:
     code, first = groups(rows.ints("memKind"))
     kinds = [_memory(kind) for kind in rows.ints("memKind")[first].tolist()]
     name = Coded(code, [f"Memset ({kind})" if kind else "Memset" for kind in kinds])
-    facts = {
-        "bytes": _optional(rows, "bytes"),
-        "graph_node": _optional(rows, "graphNodeId", zero_is_none=True),
-    }
-    return _add(session, rows, name, "memset", "gpu_memset", events, facts)
+    return _add(session, rows, name, "memset", "gpu_memset", events, _moved(rows))
+
+
+def _moved(rows: TableRows) -> dict[str, Any]:
+    node = _optional(rows, "graphNodeId", zero_is_none=True)
+    return {"bytes": _optional(rows, "bytes"), "graph_node": node}
 
 
 def _graphs(session: NsysSession, rows: TableRows, events: _Events) -> NsysWork:
@@ -146,10 +143,11 @@ def _waits(session: NsysSession, events: _Events) -> None:
     event = rows.ints("eventId")
     on_event = (event >= 0) & (event != NO_ID)
     if on_event.any():
-        facts["wait_on_event"] = optional(event, ~on_event)
+        facts["wait_on_event"] = pd.arrays.IntegerArray(event, ~on_event)
         record = _records(session, rows)
         for column in ("wait_on_stream", "wait_on_correlation"):
-            facts[column] = optional(record[column], ~on_event | (record[column] < 0))
+            values = record[column].to_numpy()
+            facts[column] = pd.arrays.IntegerArray(values, ~on_event | (values < 0))
     _add(session, rows, name, "sync", "cuda_sync", events, facts)
 
 
@@ -225,10 +223,11 @@ def _memory(kind: int) -> str:
 
 def _optional(rows: TableRows, name: str, *, zero_is_none: bool = False) -> Any:
     values = rows.ints(name, MISSING)
-    return optional(values, (values == MISSING) | ((values == 0) & zero_is_none))
+    return pd.arrays.IntegerArray(values, (values == MISSING) | ((values == 0) & zero_is_none))
 
 
 def _sum(rows: TableRows, *names: str) -> Any:
     columns = [rows.ints(name, MISSING) for name in names]
     absent = np.logical_and.reduce([column == MISSING for column in columns])
-    return optional(np.sum([np.where(column == MISSING, 0, column) for column in columns], axis=0), absent)
+    total = np.sum([np.where(column == MISSING, 0, column) for column in columns], axis=0)
+    return pd.arrays.IntegerArray(total, absent)

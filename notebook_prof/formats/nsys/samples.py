@@ -321,16 +321,10 @@ def _chains(rows: TableRows, backtrace: BoolArray) -> IntArray:
 
 def launching_calls(rows: TableRows, pid: IntArray, work: NsysWork) -> tuple[IntArray, BoolArray]:
     """Return the call that launched each piece of work, -1 for none, and which calls have any."""
-    n = len(rows)
     number = rows.ints("correlationId")
     key, _ = groups(np.concatenate([pid, work.pid]), np.concatenate([number, work.correlation]))
-    of_call, of_work = key[:n], key[n:]
-    usable = np.flatnonzero(number >= 0)
-    latest = np.full(int(key.max(initial=-1)) + 1, -1, np.int64)
+    of_call, of_work = key[: len(rows)], key[len(rows) :]
     # the innermost of several calls began last
-    order = usable[np.argsort(rows.ints("start", 0)[usable], kind="stable")]
-    latest[of_call[order]] = order
-    owner = np.where(work.correlation >= 0, latest[of_work], -1)
-    has_work = np.zeros(len(latest), bool)
-    has_work[of_work] = True
-    return owner, has_work[of_call]
+    order = np.argsort(rows.ints("start", 0), kind="stable")
+    at = positions(of_call[order], np.where(work.correlation >= 0, of_work, -1))
+    return np.append(order, -1)[at], np.isin(of_call, of_work)

@@ -143,11 +143,9 @@ class NsysSession:
             rows = self.rows(table, {"name": TEXTS, "value": TEXTS})
             if (name := rows.texts("name")) is not None and (value := rows.texts("value")) is not None:
                 pairs = dict(zip(texts_in(name), texts_in(value), strict=True))
-                wanted = {
-                    "product_version": "EXPORT_PRODUCT_VERSION",
-                    "schema_version": "EXPORT_SCHEMA_VERSION",
-                }
-                metadata["nsys"] = {own: pairs[key] for own, key in wanted.items() if pairs.get(key)}
+                versions = ("product_version", "schema_version")
+                known = {version: pairs.get(f"EXPORT_{version.upper()}") for version in versions}
+                metadata["nsys"] = {version: text for version, text in known.items() if text}
         kinds: dict[str, Kind] = {"id": INTS, **dict.fromkeys(_FACTS.values(), INTS), "name": TEXTS}
         rows = self.rows("TARGET_INFO_GPU", kinds)
         name = rows.texts("name")

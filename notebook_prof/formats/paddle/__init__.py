@@ -24,13 +24,11 @@ class PaddleReader(Reader):
     describes = "Paddle profiler: .paddle_trace.json (export_chrome_tracing) and .pb (export_protobuf)"
 
     def recognises(self, probe: Probe) -> bool:
-        """Return whether the head has Paddle's own keys, or is its protobuf message."""
         if probe.head.lstrip()[:1] in (b"{", b"["):
             return _JSON.search(probe.head) is not None
         return _PROTOBUF.match(probe.head) is not None
 
     def read(self, data: bytes, builder: TraceBuilder) -> None:
-        """Put the file's events into `builder`."""
         from .chrome import read_json
         from .columns import assemble
         from .protobuf import read_protobuf

@@ -170,11 +170,9 @@ _MAX: Final = 1 << 63
 
 def read_json(data: bytes, report: ImportReport) -> PaddleColumns:
     """Read the JSON that Paddle writes with ``export_chrome_tracing``, schema 1.0.0 to 1.0.2."""
-    file, listed = decode_events(data, PaddleFile, PaddleEvent, report)
-    file = file or PaddleFile()
-    if listed is None and file.rows is UNSET:
+    file = decode_events(data, PaddleFile, PaddleEvent, report)
+    if (rows := file.rows) is UNSET:
         raise FormatError("there is no list 'traceEvents' in it: this is not a trace of paddle.profiler")
-    rows = listed if listed is not None else file.rows or []
     events = _usable([row for row in rows if row.ph == "X"], report, "dur")
     memory = _usable([row for row in rows if row.ph == "i"], report, "ts")
     unused = Counter(row.ph for row in rows if row.ph and row.ph not in ("X", "i", "M", "s", "f"))

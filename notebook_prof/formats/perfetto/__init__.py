@@ -6,7 +6,6 @@ from typing import Final
 
 from ...readers.base import Probe, Reader
 from ...readers.codec.protobuf import WireError, fields, varint
-from ...trace.builder import TraceBuilder
 
 _OWN: Final = frozenset({6, 8, 10, 11, 12, 13, 33, 35, 36, 41, 42, 44, 50, 52, 53, 58, 59, 60, 66, 79, 87})
 """Fields of packets that do not occur in other formats whose files begin in the same way."""
@@ -21,9 +20,9 @@ class PerfettoReader(Reader):
     name = "perfetto"
     priority = 625
     describes = "Perfetto protobuf (.pftrace, .pb): of PyTorch, tracing libraries, rocprofv3, Linux"
+    reads = ".trace:read_trace"
 
     def recognises(self, probe: Probe) -> bool:
-        """Return whether the first packets have Perfetto's fields."""
         head, at = probe.head, 0
         own = False
         try:
@@ -41,9 +40,3 @@ class PerfettoReader(Reader):
         except WireError:
             return own and at > len(head)
         return own
-
-    def read(self, data: bytes, builder: TraceBuilder) -> None:
-        """Add the trace to `builder`."""
-        from .trace import read_trace
-
-        read_trace(data, builder)

@@ -76,8 +76,7 @@ class TrackEvents:
         return cls(fields, epoch, ts, kind, track, name, category, dur)
 
 
-@dataclass(frozen=True, slots=True)
-class Slices:
+class Slices(NamedTuple):
     """Slices of track events: the event that begins each, and its duration."""
 
     row: IntArray
@@ -171,8 +170,8 @@ def add_events(
         category=category,
         phase=by_value(name.codes, [phase_of(text) for text in name.values]),
     )
-    if (json := annotations.json()) is not None:
-        arguments = Coded(json.codes[row], json.values)
+    if (members := annotations.members()) is not None:
+        arguments = Coded(members.codes[row], [f"{{{text}}}" for text in members.values])
         add_arguments(builder, [argument_rows(track, events.ts[row], dur, name, arguments)])
     _steps(events, row, dur, name, builder)
     return row, handle

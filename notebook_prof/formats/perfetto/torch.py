@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from ...readers.codec.columns import marked
+from ...readers.codec.columns import json_members, marked
 from ...readers.kineto.activity_metadata import activity_metadata
 from ...readers.kineto.arguments import to_json
 from ...readers.kineto.assemble import assemble
@@ -173,17 +173,16 @@ def _list_json(value: Any) -> str:
 
 
 def _extra_of_events(annotations: Annotations, row: IntArray) -> Coded:
-    texts = annotations.json(only=_EXTRA_WORDS)
-    if texts is None:
+    members = annotations.members(only=_EXTRA_WORDS)
+    if members is None:
         return Coded(np.full(len(row), -1, np.int64), [])
-    return _as_extra(Coded(texts.codes[row], [text[1:-1] for text in texts.values]))
+    return _as_extra(Coded(members.codes[row], members.values))
 
 
 def _extra_of_stages(stages: Stages) -> Coded:
     import pyarrow as pa
-    import pyarrow.compute as pc
 
-    _, names, values = stages.pairs
+    stage, names, values = stages.pairs
     own = marked(names, _EXTRA_WORDS.__contains__)
     if not own.any():
         return Coded(np.full(len(stages.ts), -1, np.int64), [])
@@ -191,14 +190,8 @@ def _extra_of_stages(stages: Stages) -> Coded:
     words = [*values.values, ""]
     used, value = np.unique(values.codes[own], return_inverse=True)
     texts = pa.array([_json_value(words[code]) for code in used.tolist()], pa.string())
-    members = pc.binary_join_element_wise(
-        keys.take(pa.array(names.codes[own])), texts.take(pa.array(value)), ":"
-    )
-    counts = np.bincount(stages.pairs.stage[own], minlength=len(stages.ts))
-    offsets = pa.array(np.concatenate([[0], np.cumsum(counts)]).astype(np.int32))
-    encoded = pc.binary_join(pa.ListArray.from_arrays(offsets, members), ",").dictionary_encode()
-    codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    return _as_extra(Coded(np.where(counts > 0, codes, -1), encoded.dictionary.to_pylist()))
+    words_of = keys.take(pa.array(names.codes[own])), texts.take(pa.array(value))
+    return _as_extra(json_members(stage[own], len(stages.ts), *words_of))
 
 
 def _json_value(text: str) -> str:

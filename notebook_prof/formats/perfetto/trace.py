@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from ...errors import FormatError
 from ...readers.call_tree import CallFrame, Sampled, add_samples, count_samples, sample_durations
@@ -167,15 +168,13 @@ def _add_lanes(
     run_end, preempted = np.minimum(run_end, following), preempted & ~elsewhere
     ready_pid = np.concatenate([waking[0], run_pid[preempted]])
     ready_ts = np.concatenate([waking[1], run_end[preempted]])
-    order = np.lexsort((ready_ts, ready_pid))
-    ready_pid, ready_ts = ready_pid[order], ready_ts[order]
     since = _first_ready(ready_pid, ready_ts, run_pid, run_ts, run_end)
     waits = np.flatnonzero(since >= 0)
     numbers, code = np.unique(run_pid, return_inverse=True)
     lanes = []
     for tid in numbers.tolist():
         name = f"{names.get(tid) or tracks.thread_name(tid)} {tid} · scheduling"
-        lanes.append(builder.track(name, "process", pid=tracks.process_of(tid), tid=tid))
+        lanes.append(builder.track(name, "process", pid=tracks.process_of.get(tid), tid=tid))
     track = np.array(lanes, np.int64)[code]
     builder.slices(
         ts=np.concatenate([run_ts, since[waits]]) + offset,
@@ -190,19 +189,16 @@ def _first_ready(
     ready_pid: IntArray, ready_ts: IntArray, run_pid: IntArray, run_ts: IntArray, run_end: IntArray
 ) -> IntArray:
     """Return since when each run was waited for: the first moment after the run before; -1 for none."""
-    if not len(ready_pid):
-        return np.full(len(run_pid), -1, np.int64)
     again = np.append(False, run_pid[1:] == run_pid[:-1])
     before = np.where(again, np.append(0, run_end[:-1]), np.iinfo(np.int64).min)
-    # sorted together by thread and time: the number of moments up to each `before` is the index of the next
-    both_pid, both_ts = np.concatenate([run_pid, ready_pid]), np.concatenate([before, ready_ts])
-    order = np.lexsort((np.arange(len(both_pid)), both_ts, both_pid))
-    is_ready = order >= len(run_pid)
-    at = np.empty(len(run_pid), np.int64)
-    at[order[~is_ready]] = np.cumsum(is_ready)[~is_ready]
-    at = np.minimum(at, len(ready_pid) - 1)
-    fits = (ready_pid[at] == run_pid) & (ready_ts[at] >= before) & (ready_ts[at] <= run_ts)
-    return np.where(fits, ready_ts[at], -1)
+    order = np.argsort(before, kind="stable")
+    runs = pd.DataFrame({"ts": before[order], "pid": run_pid[order]})
+    moments = pd.DataFrame({"ts": ready_ts, "pid": ready_pid, "at": np.arange(len(ready_ts))})
+    moments = moments.sort_values("ts", kind="stable")
+    first = pd.merge_asof(runs, moments, on="ts", by="pid", direction="forward")["at"]
+    since = np.empty(len(run_pid), np.int64)
+    since[order] = np.append(ready_ts, -1)[first.fillna(-1).to_numpy(np.int64)]
+    return np.where(since <= run_ts, since, -1)
 
 
 _SAMPLES_ADVICE: Final = "open it at ui.perfetto.dev to see them"

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 import pandas as pd
 
-from ...readers.codec.columns import binary_array, marked, texts
+from ...readers.codec.columns import binary_array, json_members, marked, texts
 from ...readers.codec.protobuf import Fields, WireError, fields, float64, signed, text, text_column
 from ...readers.events import unique_name
 from ...trace.arrays import IntArray
@@ -59,8 +59,8 @@ class Annotations:
         result[self.event[rows]] = codes
         return result, values
 
-    def json(self, only: Collection[str] | None = None) -> Coded | None:
-        """Return the annotations of each event as a JSON object; None if there are none."""
+    def members(self, only: Collection[str] | None = None) -> Coded | None:
+        """Return the annotations of each event as members of a JSON object; None if there are none."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -83,15 +83,7 @@ class Annotations:
             picked = np.zeros(len(whole), np.int64)
             picked[others] = codes
             values = pc.if_else(pa.array(whole), values, distinct.take(pa.array(picked)))
-        members = pc.binary_join_element_wise(key, values, ":")
-        counts = np.bincount(self.event[rows], minlength=self._events.count)
-        lists = pa.ListArray.from_arrays(
-            pa.array(np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)), members
-        )
-        objects = pc.binary_join_element_wise("{", pc.binary_join(lists, ","), "}", "")
-        encoded = objects.dictionary_encode()
-        codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-        return Coded(np.where(counts > 0, codes, -1), encoded.dictionary.to_pylist())
+        return json_members(self.event[rows], self._events.count, key, values)
 
     def _decoded(self, rows: IntArray) -> tuple[IntArray, list[Any]]:
         encoded = binary_array(self._events.data, self._every.begin[rows], self._every.end[rows])
@@ -182,7 +174,8 @@ class PerfettoTracks:
         self._tracks: dict[int, int] = {}
         self._names: set[tuple[int | None, str]] = set()
         self._not_threads: dict[int, int] = {}
-        self._process_of = {d.tid: d.pid for d in self.descriptors.values() if d.kind == "thread"}
+        # process of each thread that has a track
+        self.process_of = {d.tid: d.pid for d in self.descriptors.values() if d.kind == "thread"}
 
     def threads(self, track: IntArray) -> tuple[IntArray, IntArray]:
         """Return process and thread of each track. A track that is not a thread gets a negative number."""
@@ -210,10 +203,6 @@ class PerfettoTracks:
     def thread_name(self, tid: int, own: str = "") -> str:
         """Return the name of a thread."""
         return own or self._thread_names.get(tid) or f"thread {tid}"
-
-    def process_of(self, tid: int) -> int | None:
-        """Return the process of a thread; None if no track has it."""
-        return self._process_of.get(tid)
 
     def of(self, track: IntArray) -> IntArray:
         """Return the builder's tracks for those with these numbers."""

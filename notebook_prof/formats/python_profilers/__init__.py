@@ -69,7 +69,6 @@ class CollapsedReader(Reader):
         return is_collapsed(probe.head)
 
     def read(self, data: bytes, builder: TraceBuilder) -> None:
-        """Put the file's paths into `builder`."""
         from .collapsed import read_collapsed
 
         read_collapsed(data, self._sample_ns, builder)
@@ -85,6 +84,7 @@ class PprofReader(Reader):
     name = "pprof"
     priority = 615
     describes = "pprof: sampled stacks of Go, Julia, Parca (profile.proto, packed by gzip or not)"
+    reads = ".pprof:read_pprof"
 
     def recognises(self, probe: Probe) -> bool:
         """Return whether the head is that of a profile: sample types, and no field that profiles lack."""
@@ -102,12 +102,6 @@ class PprofReader(Reader):
                 others += number != _TYPE_OF_SAMPLE and not is_number
         return types > 0 and others > 0
 
-    def read(self, data: bytes, builder: TraceBuilder) -> None:
-        """Put a profile into `builder`."""
-        from .pprof import read_pprof
-
-        read_pprof(data, builder)
-
 
 class PyinstrumentReader(MarkedJsonReader):
     """Reads ``pyinstrument -r json`` and saved sessions (``.pyisession``)."""
@@ -118,13 +112,8 @@ class PyinstrumentReader(MarkedJsonReader):
     name = "pyinstrument"
     priority = 405
     describes = "pyinstrument: JSON tree (-r json) or saved session (.pyisession)"
+    reads = ".pyinstrument:read_pyinstrument"
     marks = (_PYINSTRUMENT, _ALSO_PYINSTRUMENT)
-
-    def read(self, data: bytes, builder: TraceBuilder) -> None:
-        """Put the file's tree or samples into `builder`."""
-        from .pyinstrument import read_pyinstrument
-
-        read_pyinstrument(data, builder)
 
 
 class ScaleneReader(MarkedJsonReader):
@@ -137,13 +126,8 @@ class ScaleneReader(MarkedJsonReader):
     name = "scalene"
     priority = 400
     describes = "Scalene JSON: Python, native and system time and memory by line"
+    reads = ".scalene:read_scalene"
     marks = (_SCALENE, _ALSO_SCALENE)
-
-    def read(self, data: bytes, builder: TraceBuilder) -> None:
-        """Put the file's call paths, lines and footprint into `builder`."""
-        from .scalene import read_scalene
-
-        read_scalene(data, builder)
 
 
 class SpeedscopeReader(MarkedJsonReader):
@@ -154,13 +138,8 @@ class SpeedscopeReader(MarkedJsonReader):
     name = "speedscope"
     priority = 410
     describes = "speedscope JSON, evented or sampled, as many Python profilers export it"
+    reads = ".collapsed:read_speedscope"
     marks = (_SPEEDSCOPE,)
-
-    def read(self, data: bytes, builder: TraceBuilder) -> None:
-        """Put the file's profiles into `builder`."""
-        from .collapsed import read_speedscope
-
-        read_speedscope(data, builder)
 
 
 class VizTracerReader(Reader):
@@ -171,16 +150,10 @@ class VizTracerReader(Reader):
     name = "viztracer"
     priority = 520
     describes = "VizTracer JSON: every call of Python functions"
+    reads = ".viztracer:read_viztracer"
 
     def recognises(self, probe: Probe) -> bool:
-        """Return whether the head is JSON with VizTracer's metadata or categories."""
         return probe.head.lstrip()[:1] in (b"{", b"[") and _VIZTRACER.search(probe.head) is not None
-
-    def read(self, data: bytes, builder: TraceBuilder) -> None:
-        """Put the file's events into `builder`."""
-        from .viztracer import read_viztracer
-
-        read_viztracer(data, builder)
 
 
 class PstatsReader(Reader):
@@ -193,16 +166,10 @@ class PstatsReader(Reader):
     name = "pstats"
     priority = 300
     describes = "cProfile / pstats statistics (python -m cProfile -o FILE)"
+    reads = ".sums:read_pstats"
 
     def recognises(self, probe: Probe) -> bool:
-        """Return whether it begins like a marshalled dict of functions."""
         return _PSTATS.match(probe.head) is not None
-
-    def read(self, data: bytes, builder: TraceBuilder) -> None:
-        """Put the file's functions into `builder`."""
-        from .sums import read_pstats
-
-        read_pstats(data, builder)
 
 
 class TachyonJsonlReader(Reader):
@@ -215,13 +182,7 @@ class TachyonJsonlReader(Reader):
     name = "tachyon_jsonl"
     priority = 426
     describes = "sums by line of Tachyon, Python 3.15's profiling.sampling --jsonl"
+    reads = ".sums:read_tachyon_sums"
 
     def recognises(self, probe: Probe) -> bool:
-        """Return whether the first line is Tachyon's header."""
         return _TACHYON.match(probe.head) is not None
-
-    def read(self, data: bytes, builder: TraceBuilder) -> None:
-        """Put the sums of the file into `builder`."""
-        from .sums import read_tachyon_sums
-
-        read_tachyon_sums(data, builder)

@@ -42,16 +42,17 @@ def _labels(samples: Fields, strings: list[str]) -> _SampleLabels:
     )
 
 
-def thread_tracks(samples: Fields, strings: list[str], used: BoolArray, builder: TraceBuilder) -> IntArray:
+def _thread_tracks(
+    labels: _SampleLabels, strings: list[str], used: BoolArray, builder: TraceBuilder
+) -> IntArray:
     """Return the track of each sample in the mask `used`: that of its thread, if a label names one."""
-    labels = _labels(samples, strings)
 
     def track(process: int, thread: int, label: int) -> int:
         # names are negative, numbers are not
         text = _shown(label, strings) or (f"thread {_shown(thread, strings)}" if thread else "samples")
         return builder.track(text, pid=_whole(process, strings), tid=_whole(thread, strings))
 
-    columns = (_values(labels, keys, samples.count)[used] for keys in (_PROCESSES, _IDS, _NAMES))
+    columns = (_values(labels, keys, len(used))[used] for keys in (_PROCESSES, _IDS, _NAMES))
     return per_group(track, *columns)
 
 
@@ -77,10 +78,9 @@ def _whole(value: int, strings: list[str]) -> int | None:
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else None
 
 
-def add_label_table(samples: Fields, strings: list[str], dur: IntArray, builder: TraceBuilder) -> None:
+def _add_label_table(labels: _SampleLabels, strings: list[str], dur: IntArray, builder: TraceBuilder) -> None:
     """Put the samples' time by label into `builder`, as the table ``sample_labels``, longest first."""
     # `dur` is in ns, one per sample. Labels of other kinds are only counted.
-    labels = _labels(samples, strings)
     of_threads = [i for i, name in enumerate(labels.key) if name in (*_IDS, *_NAMES, *_PROCESSES)]
     known_threads = np.isin(labels.code, of_threads)
     texts = (labels.text > 0) & ~known_threads
@@ -140,7 +140,8 @@ def read_pprof(data: bytes, builder: TraceBuilder) -> None:
         raise FormatError("the pprof profile has no samples with a stack and a time")
     effect = "totals are estimates from samples; when a function ran is unknown"
     builder.report.add("no-time-line", "info", example="samples by call path", effect=effect)
-    tracks = thread_tracks(samples, strings, used, builder)
+    labels = _labels(samples, strings)
+    tracks = _thread_tracks(labels, strings, used, builder)
     order = np.argsort(tracks, kind="stable")
     rows = np.flatnonzero(used)[order]
     dur, track = weight[rows], tracks[order]
@@ -152,7 +153,7 @@ def read_pprof(data: bytes, builder: TraceBuilder) -> None:
     offset, length = (np.cumsum(lengths) - lengths)[rows], lengths[rows]
     stacks = flat[consecutive(offset, length)]
     add_samples(builder, track, Sampled(ts, dur, stacks, length), frames, waits=kind == _DELAY)
-    add_label_table(samples, strings, np.where(used, weight, 0), builder)
+    _add_label_table(labels, strings, np.where(used, weight, 0), builder)
 
 
 def _word(strings: list[str], index: int) -> str:

@@ -31,7 +31,6 @@ class RocmReader(DatabaseReader):
         raise FormatError("it is not an SQLite database, as written by ROCm's profilers")
 
     def read_database(self, database: Database, builder: TraceBuilder) -> None:
-        """Put a database into `builder`."""
         from .databases import read_database
 
         read_database(database, builder)
@@ -51,7 +50,6 @@ class RocmCsvReader(FolderReader):
         return _is_json(probe.head) or kind_of(probe.head) not in (None, AGENTS)
 
     def recognises_folder(self, folder: Folder) -> bool:
-        """Return whether a file of the folder has such a header."""
         return any(kind_of(folder.head(name)) not in (None, AGENTS) for name in _csv_files(folder))
 
     def read(self, data: bytes, builder: TraceBuilder) -> None:
@@ -66,7 +64,6 @@ class RocmCsvReader(FolderReader):
         read_file(data, builder)
 
     def read_folder(self, folder: Folder, builder: TraceBuilder) -> None:
-        """Put all files of a run into `builder`. Files of the same process have the same prefix."""
         from .csv_files import read_folder
 
         read_folder(folder, _csv_files(folder), builder)

@@ -60,7 +60,7 @@ _TEXTS_OF: Final = {
 
 def read_file(data: bytes, builder: TraceBuilder) -> None:
     """Put one file into `builder`."""
-    process = _Process("", builder)
+    process = _Process(builder)
     process.take(kind_of(data) or "", data)
     _put([process], builder)
 
@@ -73,16 +73,15 @@ def read_folder(folder: Folder, names: Iterable[str], builder: TraceBuilder) -> 
         if kind is None:
             builder.report.add("file-not-used", "info", 1, name, "statistics and similar files are not shown")
             continue
-        prefix = _KIND.sub("", name)
-        processes.setdefault(prefix, _Process(prefix, builder)).take(kind, folder.read(name))
+        processes.setdefault(_KIND.sub("", name), _Process(builder)).take(kind, folder.read(name))
     _put(list(processes.values()), builder)
 
 
 class _Process:
-    """The files of one process, whose names begin with `prefix`."""
+    """The files of one process, whose names begin with the same prefix."""
 
-    def __init__(self, prefix: str, builder: TraceBuilder) -> None:
-        self.prefix, self._builder = prefix, builder
+    def __init__(self, builder: TraceBuilder) -> None:
+        self._builder = builder
         self._parts: dict[str, list[TableRows]] = {}
 
     def take(self, kind: str, data: bytes) -> None:

@@ -17,7 +17,6 @@ from ...readers.codec.columns import (
     TableRows,
     TableSource,
     marked,
-    optional,
     per_group,
     read_rows,
     sizes,
@@ -25,7 +24,7 @@ from ...readers.codec.columns import (
 )
 from ...readers.codec.sqlite import Database
 from ...readers.events import stream_tracks
-from ...trace.arrays import BoolArray, IntArray, positions
+from ...trace.arrays import BoolArray, IntArray, optional, positions
 from ...trace.builder import TraceBuilder
 from ...trace.strings import Coded
 from .work import (

@@ -9,9 +9,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pandas as pd
 
-from ...readers.codec.columns import MISSING, TableRows, marked, optional, per_group, sizes, texts
+from ...readers.codec.columns import MISSING, TableRows, marked, per_group, sizes, texts
 from ...readers.events import stream_tracks
-from ...trace.arrays import BoolArray, IntArray
+from ...trace.arrays import BoolArray, IntArray, optional
 from ...trace.builder import TraceBuilder
 from ...trace.strings import Coded
 from ...trace.taxonomy import is_collective_kernel

@@ -42,7 +42,6 @@ class TorchMemoryReader(Reader):
         return TorchMemoryReader(device)
 
     def recognises(self, probe: Probe) -> bool:
-        """Return whether this is a pickle with a snapshot's keys, or JSON that begins like a timeline."""
         head = probe.head
         if head[:1] == b"\x80" and head[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05"):
             return any(key in head for key in _KEYS)
@@ -75,17 +74,14 @@ class TorchCompileReader(PiecesReader, FolderReader):
         return _LOG.match(probe.head) is not None
 
     def recognises_folder(self, folder: Folder) -> bool:
-        """Return whether a file of the folder is such a log."""
         return any(_LOG.match(folder.head(name)) for name in _logs(folder))
 
     def read_pieces(self, pieces: Iterable[bytes], builder: TraceBuilder) -> None:
-        """Put the compilations of a log into `builder`."""
         from .compile_log import read_logs
 
         read_logs([pieces], builder)
 
     def read_folder(self, folder: Folder, builder: TraceBuilder) -> None:
-        """Put the compilations of all logs into `builder`."""
         from .compile_log import read_logs
 
         logs = (name for name in _logs(folder) if _LOG.match(folder.head(name)))
@@ -107,14 +103,12 @@ class ExecutionTraceReader(Reader):
     describes = "execution traces: Chakra (.et, JSON), PyTorch's ExecutionTraceObserver"
 
     def recognises(self, probe: Probe) -> bool:
-        """Return whether the head is one of the three."""
         head = probe.head
         if head.lstrip()[:1] == b"{":
             return _WORKLOAD.search(head) is not None or all(mark.search(head) for mark in _TORCH)
         return _is_chakra(head)
 
     def read(self, data: bytes, builder: TraceBuilder) -> None:
-        """Put the nodes into `builder`."""
         from .execution_trace import add_graph, chakra, read_torch, workload
 
         if data.lstrip()[:1] != b"{":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any, Final
 
 import numpy as np
@@ -19,7 +19,7 @@ from ...trace import Trace
 from ...trace.arrays import number_rows
 from ...trace.schema import Table
 from ...trace.taxonomy import phase_of
-from ...writers.chrome import Shifted, write_chrome_ranks
+from ...writers.chrome import write_chrome_ranks
 from ..cache import Analyses
 from ..rankset import RankSet
 from .clocks import arrivals, clock_offsets, on_common_clock
@@ -217,13 +217,8 @@ class RankTables(RankSet):
             Compressed with gzip if it ends in ``.gz``; an existing file is replaced. Only one rank is in
             memory at a time. Ranks whose clocks cannot be compared keep their own times.
         """
-        base = self._base()
-
-        def shifted() -> Iterator[Shifted]:
-            for rank in self._origins():
-                yield Shifted(rank, self._retimed(rank), 0)
-
-        write_chrome_ranks(shifted(), path, base_unix_ns=base)
+        ranks = ((rank, self._retimed(rank)) for rank in self._origins())
+        write_chrome_ranks(ranks, path, base_unix_ns=self._base())
 
     def stacked(self, ranks: int | Iterable[int]) -> Trace:
         """Read some ranks into one Trace, on the common clock.

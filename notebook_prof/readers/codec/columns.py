@@ -235,10 +235,18 @@ def marked(names: Coded, test: Any) -> BoolArray:
     return np.asarray(passed[names.codes])
 
 
-def optional(values: IntArray, absent: BoolArray | None = None) -> Any:
-    """Return numbers, with some as missing: by default, negative ones."""
-    values = np.asarray(values, np.int64)
-    return pd.arrays.IntegerArray(values, np.asarray(values < 0 if absent is None else absent))
+def json_members(owner: IntArray, count: int, keys: Any, values: Any) -> Coded:
+    """Return the members of a JSON object for each of `count` owners, in ascending order; -1 for none."""
+    # `keys` and `values` are JSON texts in Arrow's memory
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    counts = np.bincount(owner, minlength=count)
+    offsets = pa.array(np.concatenate([[0], np.cumsum(counts)]).astype(np.int32))
+    members = pc.binary_join_element_wise(keys, values, ":")
+    encoded = pc.binary_join(pa.ListArray.from_arrays(offsets, members), ",").dictionary_encode()
+    codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    return Coded(np.where(counts > 0, codes, -1), encoded.dictionary.to_pylist())
 
 
 def sizes(rows: TableRows, names: Sequence[str], by: Sequence[str] = ()) -> pd.Categorical:

@@ -82,9 +82,7 @@ def _free_bytes() -> int:
     return int(psutil.virtual_memory().available)
 
 
-def decompress(
-    raw: bytes, report: ImportReport, *, max_bytes: int | None = None, accepts: Accepts | None = None
-) -> bytes:
+def decompress(raw: bytes, report: ImportReport, *, max_bytes: int | None = None) -> bytes:
     """Decompress gzip, zstd, xz and zip; return anything else unchanged."""
     # FormatError if the result exceeds `max_bytes` (by default that of `limit_for`), or an archive is
     # unreadable or empty; see `decompressed_pieces`.
@@ -92,7 +90,7 @@ def decompress(
         return raw
     with ExitStack() as stack:
         limit = limit_for(len(raw), max_bytes)
-        return b"".join(decompressed_pieces(io.BytesIO(raw), report, limit, accepts, stack))
+        return b"".join(decompressed_pieces(io.BytesIO(raw), report, limit, None, stack))
 
 
 def decompressed_pieces(

@@ -78,17 +78,9 @@ def packed(values: Sequence[Any], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
     return np.frombuffer(struct.pack(f"{len(values)}{np.dtype(dtype).char}", *values), dtype)
 
 
-def integers(values: list[int]) -> IntArray:
-    """Return numbers as int64. Unsigned 64-bit numbers beyond its range wrap around."""
-    try:
-        return packed(values, np.int64)
-    except struct.error:
-        return np.array([number_of(value) for value in values], np.int64)
-
-
-def identifiers(values: list[int | str | None]) -> IntArray:
-    """Return ids of processes, threads and devices as int64; -1 for none."""
-    # Some versions write them as text, such as ``"stream 7"``.
+def integers(values: Sequence[int | str | None]) -> IntArray:
+    """Return numbers and ids as int64; -1 for none. Unsigned numbers beyond its range wrap around."""
+    # Some versions write ids of threads and devices as text, such as ``"stream 7"``.
     try:
         return packed(values, np.int64)
     except struct.error:

@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final
 
 from ...background import start_thread
@@ -39,9 +38,7 @@ class ReadingProgress:
         self._beat = start_thread(self._beats, "notebook_prof progress")
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._over.set()
         if self._beat is not None:
             self._beat.join()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
@@ -17,10 +18,10 @@ UNDECODABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """Errors that decoders raise."""
 
 
-def decoded(text: bytes | msgspec.Raw | str) -> Any:
-    """Decode a JSON value; None for any other text."""
+def decoded(text: bytes | memoryview | msgspec.Raw | str, kind: Any = Any) -> Any:
+    """Decode a JSON value of some type; None for any other text."""
     try:
-        return msgspec.json.decode(text)
+        return msgspec.json.decode(text, type=kind)
     except UNDECODABLE:
         return None
 
@@ -167,6 +168,12 @@ def add_broken_row(report: ImportReport, error: Exception, row: bytes) -> None:
     report.broken_rows(1, f"{error}: {start}")
 
 
+def add_cut_list(report: ImportReport) -> None:
+    """Report a list of events without an end."""
+    effect, advice = "the last events are missing", "the writing process was probably killed"
+    report.truncated("the list of events has no end", effect, advice=advice)
+
+
 def add_second_list(report: ImportReport, text: str) -> None:
     """Report a second list of events, which is not read."""
     effect = "what follows the end of the list of events is left out"
@@ -197,23 +204,19 @@ R = TypeVar("R")
 
 
 class EventFile(msgspec.Struct, Generic[R]):
-    """A file that holds its events in one list, `traceEvents`."""
+    """A file that holds its events in one list, ``traceEvents``."""
 
-    traceEvents: list[R]
+    rows: list[R] = msgspec.field(name="traceEvents")
 
 
-def decode_events(
-    data: bytes, envelope: type[E], row: type[R], report: ImportReport
-) -> tuple[E | None, list[R] | None]:
+def decode_events(data: bytes, envelope: type[E], row: type[R], report: ImportReport) -> E:
     """Decode a file of events as a whole or, if that fails, row by row; FormatError without events.
 
     >>> Row = msgspec.defstruct("Row", [("name", str)])
-    >>> File = msgspec.defstruct("File", [("traceEvents", list[Row])])
-    >>> decode_events(b'{"traceEvents": [{"name": "a"}, {"name": "b', File, Row, ImportReport())[1]
-    [Row(name='a')]
+    >>> decode_events(b'{"traceEvents": [{"name": "a"}, {"name": "b', EventFile[Row], Row, ImportReport())
+    EventFile(rows=[Row(name='a')])
     """
-    # Returns the object around the events and, if they are not in it (a bare list, or events that were
-    # decoded one by one), the events.
+    # Returns the object around the events, whose attribute `rows` they are.
     data = data.rstrip(b"\x00 \t\r\n")
     listed = data.lstrip().startswith(b"[")
     try:
@@ -231,8 +234,7 @@ def decode_events(
 
 def decode_rows(data: bytes, row: type[R], report: ImportReport) -> list[R]:
     """Decode the events of a file and ignore its other fields; see `decode_events`."""
-    file, listed = decode_events(data, EventFile[row], row, report)  # type: ignore[valid-type]
-    return listed if listed is not None else file.traceEvents if file is not None else []
+    return decode_events(data, EventFile[row], row, report).rows  # type: ignore[valid-type]
 
 
 def decode_object(data: bytes, kind: type[E], whose: str) -> E:
@@ -248,26 +250,18 @@ def decode_object(data: bytes, kind: type[E], whose: str) -> E:
         raise FormatError(f"it cannot be read as {whose} JSON ({error}){cut}") from error
 
 
-def _decode_whole(
-    data: bytes, envelope: type[E], row: type[R], listed: bool
-) -> tuple[E | None, list[R] | None]:
+def _decode_whole(data: bytes, envelope: type[E], row: type[R], listed: bool) -> E:
     if listed:
-        return None, msgspec.json.decode(data, type=list[row])  # type: ignore[valid-type]
-    return msgspec.json.decode(data, type=envelope), None
+        return envelope(rows=msgspec.json.decode(data, type=list[row]))  # type: ignore[call-arg,valid-type]
+    return msgspec.json.decode(data, type=envelope)
 
 
-def _one_by_one(
-    data: bytes, envelope: type[E], row: type[R], report: ImportReport
-) -> tuple[E | None, list[R]]:
+def _one_by_one(data: bytes, envelope: type[E], row: type[R], report: ImportReport) -> E:
     head, texts, complete, second = split_rows(data)
     if second:
         add_second_list(report, second)
     if not complete:
-        report.truncated(
-            "the list of events has no end",
-            "the last events are missing",
-            advice="the writing process was probably killed",
-        )
+        add_cut_list(report)
     strict, loose = msgspec.json.Decoder(row), msgspec.json.Decoder(row, strict=False)
     rows: list[R] = []
     for text in texts:
@@ -280,7 +274,8 @@ def _one_by_one(
                 add_broken_row(report, error, text)
     if not texts:
         raise FormatError(f"no events can be read from it; it starts with {data[:40]!r}")
-    try:
-        return msgspec.json.decode(head, type=envelope, strict=False), rows
-    except UNDECODABLE:
-        return None, rows
+    with suppress(*UNDECODABLE):
+        file = msgspec.json.decode(head, type=envelope, strict=False)
+        file.rows = rows  # type: ignore[attr-defined]
+        return file
+    return envelope(rows=rows)  # type: ignore[call-arg]

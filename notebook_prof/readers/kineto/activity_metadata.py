@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from ...trace.arrays import IntArray
 from ...trace.event_tables import DEVICE_TABLES
 from ...trace.strings import Coded
-from ..codec.columns import ValueInterner
-from ..codec.tolerant_json import UNDECODABLE
+from ..codec.columns import ValueInterner, marked
+from ..codec.tolerant_json import UNDECODABLE, decoded
 from .columns import UNNAMED, KinetoColumns
 from .event_types import EXTRA, NO_ARGUMENTS, AllArguments, extra_of
+from .instant_events import launch_links
 
 LAUNCH_NUMBERS: Final = {
     "runtime": {
@@ -54,7 +54,6 @@ LAUNCH_NUMBERS: Final = {
 _KERNEL_TYPES: Final = ("kernel", "concurrent_kernel")
 _ON_LAUNCH: Final = ("grid", "block", "shared_memory")
 _CHUNK: Final = 4096
-_decoder: Final = msgspec.json.Decoder(AllArguments)
 _list_decoder: Final = msgspec.json.Decoder(list[AllArguments])
 _LAUNCH: Final = {
     "grid": "text",  # such as ``[40, 1, 1]``, and so is `block`
@@ -125,20 +124,12 @@ def activity_metadata(texts: Sequence[str]) -> tuple[Coded, int]:
         try:
             arguments: list[AllArguments] = _list_decoder.decode("[" + ",".join(part) + "]")
         except UNDECODABLE:
-            arguments = list(_one_by_one(part))
+            arguments = [decoded(text, AllArguments) or NO_ARGUMENTS for text in part]
             unreadable += sum(one is NO_ARGUMENTS for one in arguments)
         codes[start : start + len(part)] = distinct.column(map(extra_of, arguments))
     values = ValueInterner({"": 0})
     lookup = values.column(map(extra_text, distinct)) - 1
     return Coded(lookup[codes].astype(np.int64), list(values)[1:]), unreadable
-
-
-def _one_by_one(texts: list[str]) -> Iterator[AllArguments]:
-    for text in texts:
-        try:
-            yield _decoder.decode(text)
-        except UNDECODABLE:
-            yield NO_ARGUMENTS
 
 
 def attribute_tables(columns: KinetoColumns) -> dict[str, pd.DataFrame]:
@@ -178,16 +169,12 @@ def named_calls(columns: KinetoColumns) -> KinetoColumns:
     unnamed &= (columns.device < 0) & (np.asarray(columns.extra.codes) >= 0)
     rows = np.flatnonzero(unnamed)
     numbers = np.array([int(msgspec.json.decode(text).get("cbid", -1)) for text in columns.extra.values])
-    pair, pairs = pd.factorize(2 * numbers[columns.extra.codes[rows]] + _in_driver(columns, rows))
+    in_driver = marked(columns.kind, lambda kind: kind.lower().endswith("_driver"))[rows]
+    pair, pairs = pd.factorize(2 * numbers[columns.extra.codes[rows]] + in_driver)
     words = [_call_name(int(key) // 2, bool(key % 2)) for key in pairs]
     codes = np.array(columns.name.codes, np.int64)
     codes[rows] = len(columns.name.values) + pair
     return replace(columns, name=Coded(codes, [*columns.name.values, *words]))
-
-
-def _in_driver(columns: KinetoColumns, rows: IntArray) -> npt.NDArray[np.bool_]:
-    driver = np.array([kind.lower().endswith("_driver") for kind in columns.kind.values], bool)
-    return np.asarray(driver[columns.kind.codes[rows]])
 
 
 def _call_name(number: int, in_driver: bool) -> str:
@@ -233,15 +220,13 @@ def _facts(
     for name, kind in kinds.items():
         values = [each.get(name) for each in distinct]
         if any(value is not None for value in values):
-            facts[name] = _text(values) if kind == "text" else _number(values, kind)
+            facts[name] = _column(values, kind)
     return rows, pd.DataFrame(facts, index=range(len(distinct))).iloc[codes[rows]]
 
 
-def _text(values: list[Any]) -> pd.Series[Any]:
-    return pd.Series(pd.Categorical([None if value is None else str(value) for value in values]))
-
-
-def _number(values: list[Any], kind: str) -> pd.Series[Any]:
+def _column(values: list[Any], kind: str) -> pd.Series[Any]:
+    if kind == "text":
+        return pd.Series(pd.Categorical([None if value is None else str(value) for value in values]))
     if kind == "Int64" and all(value is None or isinstance(value, int) for value in values):
         fits = [value if value is not None and abs(value) < 1 << 63 else None for value in values]
         return pd.Series(fits, dtype="Int64")
@@ -267,18 +252,12 @@ def _with_launches(columns: KinetoColumns) -> Coded | None:
     codes = np.asarray(extra.codes, np.int64)
     has_grid = np.array([*("grid" in each for each in metadata), False])[codes]
     whole = np.array([*(all(name in each for name in _ON_LAUNCH) for each in metadata), False])[codes]
-    call = np.flatnonzero((columns.device < 0) & (columns.correlation >= 0) & has_grid)
-    if not len(call):
+    calls = (columns.device < 0) & has_grid
+    if not calls.any():
         return extra
-    of_kernel = np.array([*(kind.lower() in _KERNEL_TYPES for kind in columns.kind.values), False])
-    kernel = (columns.device >= 0) & (columns.correlation >= 0) & ~whole
-    kernel &= of_kernel[np.asarray(columns.kind.codes)]
-    rows = np.flatnonzero(kernel)
-    call = call[np.argsort(columns.correlation[call], kind="stable")]
-    keys = columns.correlation[call]
-    at = np.minimum(np.searchsorted(keys, columns.correlation[rows]), len(keys) - 1)
-    same = keys[at] == columns.correlation[rows]
-    return _merged(extra, metadata, codes, rows[same], call[at[same]])
+    of_kernel = marked(columns.kind, lambda kind: kind.lower() in _KERNEL_TYPES)
+    call, rows = launch_links(columns, calls, (columns.device >= 0) & ~whole & of_kernel)
+    return _merged(extra, metadata, codes, rows, call)
 
 
 def _merged(

@@ -16,10 +16,11 @@ from ...trace.nesting import nest
 from ...trace.report import ImportReport
 from ...trace.strings import Coded
 from ...trace.taxonomy import LAUNCH_CALL
-from ..codec.numbers import identifiers, to_ns
-from ..codec.tolerant_json import NOTHING, UNDECODABLE
+from ..codec.columns import marked
+from ..codec.numbers import integers, to_ns
+from ..codec.tolerant_json import NOTHING, decoded
 from ..events import add_arguments, argument_rows
-from .columns import MAX_DEVICE, CounterColumns, KinetoColumns, concrete_matters, rows_of
+from .columns import MAX_DEVICE, CounterColumns, KinetoColumns, concrete_matters
 
 _BACKEND_MARKS: Final = ("kernel_backend", "kernel_hash")
 _BACKEND_KEYS: Final = (*_BACKEND_MARKS, "kernel_file", "kernel_kwargs", "num_warps", "num_stages", "grid")
@@ -50,7 +51,7 @@ def argument_table(columns: KinetoColumns) -> pd.DataFrame:
     for own in (*(_codes(part, rows) for part in parts.values()), mattering):
         key, _ = pd.factorize(key * (int(own.max(initial=-1)) + 2) + own + 1)
     _, first, group, count = np.unique(key, return_index=True, return_inverse=True, return_counts=True)
-    texts = {name: _texts(part, rows[first]) for name, part in parts.items()}
+    texts = {name: _words(part, _codes(part, rows[first])) for name, part in parts.items()}
     texts["concrete"] = _texts_of_any(columns.concrete, values, group, len(first))
     texts["count"] = pd.Series(count.astype(np.int64))
     texts["strides"] = _texts_of_any(columns.strides, _codes(columns.strides, rows), group, len(first))
@@ -61,10 +62,6 @@ def _codes(part: Coded | None, rows: IntArray) -> IntArray:
     if part is None:
         return np.full(len(rows), -1, np.int64)
     return np.asarray(part.codes, np.int64)[rows]
-
-
-def _texts(part: Coded | None, rows: IntArray) -> pd.Series[Any]:
-    return _words(part, _codes(part, rows))
 
 
 def _texts_of_any(part: Coded | None, codes: IntArray, group: IntArray, groups: int) -> pd.Series[Any]:
@@ -136,10 +133,6 @@ class _RangeRow(Struct, gc=False):
     args: Raw = NOTHING
 
 
-_ROWS: Final = msgspec.json.Decoder(list[_RangeRow])
-_ARGS: Final = msgspec.json.Decoder(dict[str, Any])
-
-
 class RangeColumns(Struct):
     """The profiler's ranges, in the order of the file."""
 
@@ -160,16 +153,10 @@ class ProfilerRanges:
         """Read the counters of the `expected` ranges in a list of events."""
         # `text` is empty if the events could not be read as a list.
         read = 0
-        try:
-            rows = [row for row in _ROWS.decode(text) if row.cat == ACTIVITY_TYPE] if text else []
-        except UNDECODABLE:
-            rows = []
-        for row in rows:
-            try:
-                args = _ARGS.decode(row.args) if row.args else {}
-            except UNDECODABLE:
-                continue
-            values = {name: float(value) for name, value in args.items() if _is_number(value)}
+        rows = decoded(text, list[_RangeRow]) or []
+        for row in (row for row in rows if row.cat == ACTIVITY_TYPE):
+            args = decoded(row.args, dict[str, Any]) or {}
+            values = {name: float(value) for name, value in args.items() if type(value) in (int, float)}
             if values:  # the text from which it was decoded is not kept
                 row.ts, row.dur, row.args = row.ts.copy(), row.dur.copy(), NOTHING
                 self._rows.append((row, values))
@@ -185,7 +172,7 @@ class ProfilerRanges:
         if not len(keep):
             return None
         rows = [self._rows[i] for i in keep.tolist()]
-        device = identifiers([row.pid if isinstance(row.pid, int | str) else None for row, _ in rows])
+        device = integers([row.pid if isinstance(row.pid, int | str) else None for row, _ in rows])
         names, values = [str(row.name) for row, _ in rows], pd.DataFrame([own for _, own in rows])
         device = np.clip(device, 0, MAX_DEVICE)
         return RangeColumns(ts[keep] + base, dur[keep], device, names, values.astype("float64"))
@@ -226,19 +213,13 @@ def range_table(ranges: RangeColumns, columns: KinetoColumns) -> pd.DataFrame:
     return pd.concat([table, ranges.values.iloc[order].reset_index(drop=True)], axis=1)
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 def _operators(columns: KinetoColumns, count: int) -> list[list[str | None]]:
     """Return the outermost and innermost operator of each launch; all None without `count` launches."""
-    launches = np.array([LAUNCH_CALL.fullmatch(name) is not None for name in columns.name.values])
-    call = np.flatnonzero(rows_of(columns.name, launches) & (columns.device < 0))
+    call = np.flatnonzero(marked(columns.name, LAUNCH_CALL.fullmatch) & (columns.device < 0))
     if len(call) != count:
         return [[None] * count] * 2
     call = call[np.argsort(columns.ts[call], kind="stable")]
-    is_operator = np.array([kind == "cpu_op" for kind in columns.kind.values], bool)
-    operator = np.flatnonzero(rows_of(columns.kind, is_operator))
+    operator = np.flatnonzero(marked(columns.kind, "cpu_op".__eq__))
     both = np.concatenate([operator, call])
     thread = columns.tid[both]
     _, parent, _ = nest(thread, columns.ts[both], columns.dur[both])

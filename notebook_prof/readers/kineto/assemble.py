@@ -25,10 +25,10 @@ from ...trace.taxonomy import (
     STEP_PREFIX,
     phase_of,
 )
-from ..codec.columns import groups
+from ..codec.columns import groups, marked
 from .activity_metadata import attribute_tables, named_calls, stream_priorities
 from .arguments import add_compiled_arguments, argument_table, range_counters, range_table, stack_frames
-from .columns import MAX_DEVICE, KinetoColumns, MemoryColumns, categories, module_name, rows_of
+from .columns import MAX_DEVICE, KinetoColumns, MemoryColumns, categories, module_name
 from .instant_events import Links, backward_nodes, forward_links, launch_links
 
 # Phases and modules of the rows that prove them. Nested rows inherit them in the builder.
@@ -88,8 +88,8 @@ def _fetch_for_evaluation(
 
 def _with_closure(columns: KinetoColumns, nodes: BoolArray) -> BoolArray:
     """Return a mask of the optimizer steps in which a backward ran, since they evaluate a closure."""
-    named = [name.startswith(_OPTIMIZER_STEP) for name in columns.name.values]
-    steps = np.flatnonzero(rows_of(columns.name, np.array(named, bool)) & (columns.device < 0))
+    named = marked(columns.name, lambda name: name.startswith(_OPTIMIZER_STEP))
+    steps = np.flatnonzero(named & (columns.device < 0))
     result = np.zeros(len(columns), bool)
     if len(steps):
         backward = np.sort(columns.ts[nodes])
@@ -104,9 +104,9 @@ def _evaluates(
 ) -> BoolArray:
     """Return a mask of the module calls in eval mode or without gradients in which nothing has a backward."""
     # Checkpointing also runs modules without gradients, but inside an operator that has a backward.
-    names = columns.name.values
-    marked = [name.startswith(MODULE_PREFIX) and name.endswith(EVALUATION_SUFFIX) for name in names]
-    result = rows_of(columns.name, np.array(marked, bool))
+    result = marked(
+        columns.name, lambda name: name.startswith(MODULE_PREFIX) and name.endswith(EVALUATION_SUFFIX)
+    )
     for number in pd.unique(track[result]):
         rows = np.flatnonzero(result & (track == number))
         linked = np.sort(columns.ts[forward.src][track[forward.src] == number])
@@ -289,8 +289,9 @@ def _stream(builder: TraceBuilder, device: int, stream: int, rank: int | None, p
 
 def _steps(columns: KinetoColumns, ranges: BoolArray, builder: TraceBuilder) -> None:
     matches = [_STEP.fullmatch(name) for name in columns.name.values]
-    number = np.array([int(match[1]) if match else -1 for match in matches], np.int64)
-    named = rows_of(columns.name, number >= 0)
+    numbers = [int(match[1]) if match else -1 for match in matches]
+    number = np.array([*numbers, -1], np.int64)[columns.name.codes]
+    named = number >= 0
     rows = np.flatnonzero(named & ranges & (columns.device < 0))
     empty = _empty_at_the_ends(columns.ts[rows], columns.dur[rows], np.sort(columns.ts[~named]))
     builder.report.add_where(
@@ -302,7 +303,7 @@ def _steps(columns: KinetoColumns, ranges: BoolArray, builder: TraceBuilder) -> 
     )
     rows = rows[~empty]
     if len(rows):
-        builder.steps(number[columns.name.codes[rows]], columns.ts[rows], columns.dur[rows], "file")
+        builder.steps(number[rows], columns.ts[rows], columns.dur[rows], "file")
 
 
 def _empty_at_the_ends(ts: IntArray, dur: IntArray, work: IntArray) -> BoolArray:

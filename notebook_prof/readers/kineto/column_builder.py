@@ -13,7 +13,7 @@ from ...trace.arrays import BoolArray, IntArray, numbered
 from ...trace.nesting import pair
 from ...trace.report import ImportReport
 from ..codec.columns import ValueInterner
-from ..codec.numbers import exact_ns, identifiers, integers, number_of, to_ns
+from ..codec.numbers import exact_ns, integers, number_of, to_ns
 from ..events import report_unpaired
 from .arguments import ACTIVITY_TYPE, ProfilerRanges
 from .columns import (
@@ -101,8 +101,8 @@ class ColumnBuilder:
             name, kind, flags, ts, dur = name[keep], kind[keep], flags[keep], ts[keep], dur[keep]
         if spans:
             chunk: Columns = {"name": name, "kind": kind, "flags": flags, "ts": ts, "dur": dur}
-            chunk["pid"] = identifiers([span.pid for span in spans])
-            chunk["tid"] = identifiers([span.tid for span in spans])
+            chunk["pid"] = integers([span.pid for span in spans])
+            chunk["tid"] = integers([span.tid for span in spans])
             self._chunks.append(chunk | self._arguments([span.args for span in spans], flags))
         return variant
 
@@ -111,7 +111,7 @@ class ColumnBuilder:
         kind = self.types.column([span[0] for span in spans])
         chunk: Columns = {"kind": kind, "flags": self.types.flags(kind), "ts": ts, "dur": dur}
         chunk["name"] = self.names.column([span[1] for span in spans])
-        chunk["pid"], chunk["tid"] = (identifiers([span[i] for span in spans]) for i in (2, 3))
+        chunk["pid"], chunk["tid"] = (integers([span[i] for span in spans]) for i in (2, 3))
         self._chunks.append(chunk)
 
     def end(self) -> int:
@@ -142,8 +142,8 @@ class ColumnBuilder:
         rows, some = _flagged(args, flags & (CALL | DEVICE | UNKNOWN))
         put("correlation", rows, integers([each.correlation for each in some]))
         rows, some = _flagged(args, flags & (DEVICE | UNKNOWN))
-        put("device", rows, identifiers([each.device for each in some]))
-        put("stream", rows, identifiers([each.stream for each in some]))
+        put("device", rows, integers([each.device for each in some]))
+        put("stream", rows, integers([each.stream for each in some]))
         rows, some = _flagged(args, flags & EXTRAS)
         put("extra", rows, self.extras.column(map(extra_of, some)))
         rows, some = _flagged(args, flags & (OPERATOR | UNKNOWN))

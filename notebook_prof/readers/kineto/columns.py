@@ -21,6 +21,7 @@ from ...trace.taxonomy import (
     is_collective_kernel,
     is_collective_range,
 )
+from ..codec.columns import marked
 
 MAX_DEVICE: Final = int(np.iinfo(np.int16).max)
 """The largest device index that fits into the tables."""
@@ -212,41 +213,32 @@ def concrete_matters(name: str) -> bool:
     return _CONCRETE.search(name) is not None
 
 
-def rows_of(column: Coded, chosen: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Return a mask of a coded column's rows with a value marked in `chosen`; False if missing."""
-    return np.asarray(np.append(chosen, False)[column.codes])
-
-
 def categories(columns: KinetoColumns) -> Coded:
     """Return the category of every row, as codes into `CATEGORIES`."""
     # Unknown activity types are operators on a thread and kernels on a device. Device rows of communication
     # libraries are `collective`, runtime calls that only wait are `sync`. ``nn.Module: X`` rows, which
     # torch's Python tracer writes, are `module` if the recording has no ranges of our module hooks.
     code = {category: i for i, category in enumerate(CATEGORIES)}
-    names = columns.name.values
+    name = columns.name
     by_kind = [code[_CATEGORY_OF_TYPE.get(kind.lower(), "operator")] for kind in columns.kind.values]
     result = np.append(np.array(by_kind, np.int8), np.int8(code["operator"]))[columns.kind.codes]
     on_device = columns.device >= 0
-
-    def named(marked: object) -> npt.NDArray[np.bool_]:
-        return rows_of(columns.name, np.array(marked, bool))
-
     result[on_device & (result == code["operator"])] = code["kernel"]
     transfers = on_device & (result == code["kernel"])
     if transfers.any():
-        result[transfers & named([is_collective_kernel(name) for name in names])] = code["collective"]
+        result[transfers & marked(name, is_collective_kernel)] = code["collective"]
     ranges = ~on_device & (result == code["annotation"])
-    result[ranges & named([is_collective_range(name) for name in names])] = code["collective"]
+    result[ranges & marked(name, is_collective_range)] = code["collective"]
     calls = result == code["launch"]
     if calls.any():
-        kinds = [call_category(name) for name in names]
+        kinds = Coded(name.codes, [call_category(text) for text in name.values])
         for word in ("sync", "overhead"):
-            result[calls & named([kind == word for kind in kinds])] = code[word]
-    hooked = named([name.startswith(MODULE_PREFIX) for name in names])
+            result[calls & marked(kinds, word.__eq__)] = code[word]
+    hooked = marked(name, lambda text: text.startswith(MODULE_PREFIX))
     if hooked.any():
         result[hooked] = code["module"]
     else:
-        traced = named([name.startswith(_PYTHON_MODULE_PREFIX) for name in names])
+        traced = marked(name, lambda text: text.startswith(_PYTHON_MODULE_PREFIX))
         result[traced & (result == code["python"])] = code["module"]
     return Coded(result, CATEGORIES)
 

@@ -10,17 +10,9 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from ...trace.report import ImportReport
-from ..codec.tolerant_json import UNDECODABLE, add_broken_row, mend, row_texts
+from ..codec.tolerant_json import UNDECODABLE, add_broken_row, add_cut_list, mend, row_texts
 from .column_builder import ColumnBuilder
-from .event_types import (
-    MOST,
-    AllArguments,
-    Variant,
-    complete_type,
-    event_decoder,
-    list_decoder,
-    loose_decoder,
-)
+from .event_types import MOST, AllArguments, Variant, complete_type, decoder, loose_decoder
 
 CHUNK_BYTES: Final = 256 * 1024
 """Characters decoded at once. The rows of so much text stay in the processor's cache."""
@@ -100,7 +92,7 @@ def read_events(text: EventText, is_array: bool, columns: ColumnBuilder, report:
             continue
         while (needed := columns.add_events(decoded.events, decoded.variant)) != decoded.variant:
             try:
-                events = list_decoder(needed).decode(decoded.text)
+                events = decoder(needed).decode(decoded.text)
                 decoded = decoded._replace(events=events, variant=needed)
             except UNDECODABLE:
                 again = _decode_one_by_one(decoded.text, False, True, report)
@@ -141,7 +133,7 @@ def decode(
 
 
 def _decode_list(chunk: bytes, variant: Variant, last: bool) -> Decoded:
-    decode_list = list_decoder(variant).decode
+    decode_list = decoder(variant).decode
     try:
         return Decoded(decode_list(chunk), variant, chunk, b"" if last else None)
     except msgspec.ValidationError:
@@ -162,11 +154,7 @@ def _decode_one_by_one(chunk: bytes, last: bool, is_array: bool, report: ImportR
     text = chunk.decode(errors="replace")
     event_texts, end, complete = row_texts(text, 1)
     if not complete and not (is_array and end >= len(text)):
-        report.truncated(
-            "the list of events has no end",
-            "the last events are missing",
-            advice="the writing process was probably killed",
-        )
+        add_cut_list(report)
     events = [event for each in event_texts if (event := _decode_event(each, report)) is not None]
     tail = text[end + 1 :].encode() if complete else b""
     return Decoded(events, MOST, b"", tail if last or tail.strip() else None)
@@ -174,7 +162,7 @@ def _decode_one_by_one(chunk: bytes, last: bool, is_array: bool, report: ImportR
 
 def _decode_event(text: bytes, report: ImportReport) -> Any:
     with suppress(*UNDECODABLE):
-        return event_decoder().decode(text)
+        return decoder(MOST, listed=False).decode(text)
     try:
         event = loose_decoder.decode(text)
     except UNDECODABLE as error:

@@ -208,20 +208,12 @@ def complete_type(variant: Variant) -> type[Any]:
     return msgspec.defstruct("Complete", fields, bases=(Event,), tag="X", gc=False)
 
 
-def _event(variant: Variant) -> Any:
-    return reduce(or_, OTHERS, complete_type(variant) | (Instant if variant.text_times else QuickInstant))
-
-
 @cache
-def list_decoder(variant: Variant) -> msgspec.json.Decoder[list[Any]]:
-    """Return the decoder of a list of events."""
-    return msgspec.json.Decoder(list[_event(variant)])  # type: ignore[misc]
-
-
-@cache
-def event_decoder() -> msgspec.json.Decoder[Any]:
-    """Return the decoder of a single event."""
-    return msgspec.json.Decoder(_event(MOST))
+def decoder(variant: Variant, listed: bool = True) -> msgspec.json.Decoder[Any]:
+    """Return the decoder of a list of events, or of a single one."""
+    instant = Instant if variant.text_times else QuickInstant
+    event: Any = reduce(or_, OTHERS, complete_type(variant) | instant)
+    return msgspec.json.Decoder(list[event] if listed else event)
 
 
 loose_decoder: Final = msgspec.json.Decoder(LooseEvent)

@@ -7,11 +7,12 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pandas as pd
 
-from ...trace.arrays import BoolArray, IntArray
+from ...trace.arrays import BoolArray, IntArray, positions
 from ...trace.report import ImportReport
 from ...trace.taxonomy import BACKWARD_NODE_PREFIX
-from ..codec.numbers import exact_ns, identifiers, integers, number_of, to_ns
-from .columns import MAX_DEVICE, CounterColumns, KinetoColumns, MemoryColumns, rows_of
+from ..codec.columns import marked
+from ..codec.numbers import exact_ns, integers, number_of, to_ns
+from .columns import MAX_DEVICE, CounterColumns, KinetoColumns, MemoryColumns
 from .event_types import Begin, Counter, End, Instant, Metadata, QuickInstant
 
 _MEMORY: Final = "[memory]"
@@ -95,7 +96,7 @@ class InstantEvents:
                 allocated=integers([each.allocated for each in args]),
                 reserved=integers([each.reserved for each in args]),
                 device=np.minimum(integers([each.device for each in args]), MAX_DEVICE),
-                tid=identifiers([row.tid for row in rows]),
+                tid=integers([row.tid for row in rows]),
             )
         )
         return True
@@ -134,8 +135,7 @@ def backward_nodes(columns: KinetoColumns) -> BoolArray:
     """Return a mask of the rows in which the autograd engine runs one node."""
     # Recordings that are older than the engine's ranges have none, so their rows with a forward thread are
     # used instead.
-    names = [name.startswith(BACKWARD_NODE_PREFIX) for name in columns.name.values]
-    nodes = rows_of(columns.name, np.array(names, bool))
+    nodes = marked(columns.name, lambda name: name.startswith(BACKWARD_NODE_PREFIX))
     return nodes if nodes.any() else (columns.fwd_thread > 0) & (columns.sequence >= 0)
 
 
@@ -186,13 +186,8 @@ def _forward_tid(columns: KinetoColumns, forward: IntArray, backward: IntArray) 
 
 def launch_links(columns: KinetoColumns, calls: BoolArray, work: BoolArray) -> Links:
     """Return links from runtime calls to their kernels, copies and fills, by correlation number."""
-    # A call can have many device rows (a graph launch). Device rows without a recorded call are left out.
-    call = np.flatnonzero(calls & (columns.correlation >= 0))
-    target = np.flatnonzero(work & (columns.correlation >= 0))
-    if not len(call) or not len(target):
-        return Links(np.empty(0, np.int64), np.empty(0, np.int64))
-    call = call[np.argsort(columns.correlation[call], kind="stable")]
-    keys = columns.correlation[call]
-    at = np.minimum(np.searchsorted(keys, columns.correlation[target]), len(keys) - 1)
-    same = keys[at] == columns.correlation[target]
-    return Links(call[at[same]], target[same])
+    # A call can have many device rows (a graph launch). Device rows without a recorded call are left out. Of
+    # calls with the same number, the first counts, which is the last in reverse.
+    call, target = np.flatnonzero(calls)[::-1], np.flatnonzero(work)
+    at = positions(columns.correlation[call], columns.correlation[target])
+    return Links(call[at[at >= 0]], target[at >= 0])

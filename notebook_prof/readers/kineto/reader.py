@@ -16,13 +16,13 @@ from ...trace.builder import TraceBuilder
 from ...trace.report import ImportReport
 from ...trace.strings import Coded
 from ..base import PiecesReader, Probe
-from ..codec.columns import ValueInterner
+from ..codec.columns import ValueInterner, marked
 from ..codec.tolerant_json import UNDECODABLE, add_second_list, decoded, mend
 from .activity_metadata import extra_text
 from .arguments import module_path, to_json
 from .assemble import assemble
 from .column_builder import ColumnBuilder, add_pairs_and_marks
-from .columns import BOOKKEEPING_TYPES, DEVICE, MAX_DEVICE, UNKNOWN, KinetoColumns, is_known, rows_of
+from .columns import BOOKKEEPING_TYPES, DEVICE, MAX_DEVICE, UNKNOWN, KinetoColumns, is_known
 from .event_decoder import EVENTS, EventText, read_events
 
 _MARKS: Final = re.compile(
@@ -53,7 +53,6 @@ class KinetoReader(PiecesReader):
         return probe.head.lstrip()[:1] in (b"{", b"[") and _MARKS.search(probe.head) is not None
 
     def read_pieces(self, pieces: Iterable[bytes], builder: TraceBuilder) -> None:
-        """Add the file's rows to `builder`."""
         file_name = str(builder.metadata.get("file", ""))
         columns, metadata = parse(pieces, builder.report, file_name)
         builder.metadata.update(metadata)
@@ -91,7 +90,7 @@ def parse(pieces: Iterable[bytes], report: ImportReport, file_name: str = "") ->
 
 def _columns(events: ColumnBuilder, base: int, rank: int | None, report: ImportReport) -> KinetoColumns:
     column = events.column
-    flags, pid, tid = column("flags"), column("pid"), column("tid")
+    flags, pid, tid, dims = column("flags"), column("pid"), column("tid"), column("dims")
     kinds = [kind or "" for kind in events.types]
     unknown = sorted(kind for kind in kinds if not is_known(kind) and kind.lower() not in BOOKKEEPING_TYPES)
     example, effect = ", ".join(map(repr, unknown[:5])), "counted as operators"
@@ -100,7 +99,7 @@ def _columns(events: ColumnBuilder, base: int, rank: int | None, report: ImportR
     on_device = (flags & DEVICE > 0) | ((flags & UNKNOWN > 0) & (device >= 0) & (stream >= 0))
     kind = Coded(column("kind"), kinds)
     # a wait for the whole device is on stream -1, whose absolute value Kineto writes as the thread
-    waits = rows_of(kind, np.array([name == "cuda_sync" for name in kinds], bool))
+    waits = marked(kind, "cuda_sync".__eq__)
     columns = KinetoColumns(
         ts=column("ts") + base,
         dur=column("dur"),
@@ -113,7 +112,7 @@ def _columns(events: ColumnBuilder, base: int, rank: int | None, report: ImportR
         correlation=column("correlation"),
         sequence=column("sequence"),
         fwd_thread=column("fwd_thread"),
-        shapes=_texts(_first(column("dims"), column("old_dims")), events.dims, _normalized(repr)),
+        shapes=_texts(np.where(dims > 0, dims, column("old_dims")), events.dims, _normalized(repr)),
         dtypes=_texts(column("dtypes"), events.dtypes, _normalized(to_json)),
         concrete=_texts(column("concrete"), events.concrete, _normalized(to_json)),
         strides=_texts(column("strides"), events.strides, _normalized(to_json)),
@@ -148,11 +147,6 @@ def _normalized(text_of: Callable[[Any], str]) -> Callable[[bytes], str]:
         return text_of(value) if value else ""
 
     return text
-
-
-def _first(a: IntArray, b: IntArray) -> IntArray:
-    """Return the codes of `a`, or of `b` where `a` has none (0)."""
-    return np.where(a > 0, a, b) if b.any() else a
 
 
 def _texts(codes: IntArray, values: ValueInterner, text: Callable[[Any], str]) -> Coded | None:

@@ -166,7 +166,6 @@ class NativeReader(Reader):
     describes = "our own format: a folder (.nbprof) or a zip (.nbprof.zip) of Parquet tables"
 
     def recognises(self, probe: Probe) -> bool:
-        """Return whether the bytes are a zip in our format."""
         return starts_like_ours(probe.head)
 
     def read(self, data: bytes, builder: TraceBuilder) -> None:
@@ -210,6 +209,3 @@ def _report(issues: list[dict[str, Any]]) -> ImportReport:
         texts = {name: str(issue[name]) for name in ("code", "severity", "example", "effect", "advice")}
         report.add(**texts, count=int(issue["count"]))  # type: ignore[arg-type]
     return report
-
-
-__all__ = ["NativeReader"]

@@ -84,15 +84,7 @@ def dtype_of(text: Any) -> np.dtype[Any]:
     return np.dtype(text)
 
 
-_MASKED: Final = {
-    **{
-        f"{sign}Int{bits}": (f"{sign}Int{bits}".lower(), pd.arrays.IntegerArray)
-        for sign in ("", "U")
-        for bits in (8, 16, 32, 64)
-    },
-    **{f"Float{bits}": (f"float{bits}", pd.arrays.FloatingArray) for bits in (32, 64)},
-    "boolean": ("bool", pd.arrays.BooleanArray),
-}
+_MASKED: Final = re.compile(r"U?Int(?:8|16|32|64)|Float(?:32|64)|boolean")
 _PLAIN: Final = frozenset(
     ["bool", "float16", "float32", "float64", *(f"{s}int{b}" for s in ("", "u") for b in (8, 16, 32, 64))]
 )
@@ -106,8 +98,8 @@ def decode_column(array: Any, how: dict[str, Any], values: ValueDecoder) -> Any:
     try:
         if kind == "plain" and dtype in _PLAIN:
             return array.to_numpy().astype(dtype, copy=False)
-        if kind == "masked" and dtype in _MASKED:
-            return _masked(array, dtype)
+        if kind == "masked" and _MASKED.fullmatch(dtype):
+            return pd.api.types.pandas_dtype(dtype).__from_arrow__(array)
         if kind == "ticks":
             return array.to_numpy().astype(np.int64, copy=False).view(_time(dtype))
         if kind in ("words", "codes"):
@@ -122,19 +114,6 @@ def decode_column(array: Any, how: dict[str, Any], values: ValueDecoder) -> Any:
             raise
         raise FormatError(f"the column {how.get('field')!r} is damaged: {error}") from error
     raise FormatError(f"the column {how.get('field')!r} is a {kind!r} of {dtype!r}, which is unknown")
-
-
-def _masked(array: Any, dtype: str) -> Any:
-    import pyarrow as pa
-
-    plain, make = _MASKED[dtype]
-    mask = np.zeros(len(array), bool)
-    if array.null_count:
-        mask = array.is_null().to_numpy()
-        zero = pa.scalar(False if plain == "bool" else 0, type=array.type)
-        array = array.fill_null(zero)
-    data = np.array(array.to_numpy().astype(plain, copy=False))
-    return make(data, mask)
 
 
 def _categorical(array: Any, how: dict[str, Any], values: ValueDecoder) -> pd.Categorical:
@@ -341,8 +320,8 @@ def check_version(content: Mapping[str, Any]) -> None:
         )
 
 
-def _is_small_file(path: Path, most: int = 1 << 30) -> bool:
-    return path.is_file() and path.stat().st_size < most
+def _is_small_file(path: Path) -> bool:
+    return path.is_file() and path.stat().st_size < 1 << 30
 
 
 def _says_so(start: bytes) -> bool:

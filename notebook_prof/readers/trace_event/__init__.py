@@ -42,14 +42,12 @@ class TraceEventReader(Reader):
     describes = "Chrome trace JSON (Trace Event Format) of any program"
 
     def recognises(self, probe: Probe) -> bool:
-        """Return whether the head is JSON with events, or an empty list."""
         head = probe.head.lstrip()
         if head[:1] not in (b"{", b"["):
             return False
         return _MARKS.search(head) is not None or _EMPTY.match(head) is not None
 
     def read(self, data: bytes, builder: TraceBuilder) -> None:
-        """Add the file's events to `builder`."""
         read_events(data, builder)
 
 
@@ -89,6 +87,3 @@ def _count_unused(events: EventColumns, arguments: CollectedArguments, builder: 
     bare = sum(len(row.arguments()) > 2 for row in events.rows if row.ph not in ("C", "M")) - arguments.count
     effect = "those of arrows, samples and events that are no slices are left out"
     builder.report.add("arguments-not-kept", "info", bare, effect=effect)
-
-
-__all__ = ["TraceEventReader", "read_events"]

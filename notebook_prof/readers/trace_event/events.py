@@ -75,12 +75,9 @@ def decode(data: bytes, report: ImportReport) -> TraceEventFile:
         report.add("no-events", "info", 1, example, "all tables are empty")
         return TraceEventFile(rows=[])
     try:
-        envelope, rows = decode_events(text, TraceEventFile, EventRow, report)
+        envelope = decode_events(text, TraceEventFile, EventRow, report)
     except RecursionError as error:
         raise FormatError("its JSON is nested too deeply for a trace") from error
-    envelope = envelope or TraceEventFile()
-    if rows is not None:
-        envelope.rows = rows
     samples = _samples(envelope.samples, report)
     _count_system_events(envelope.system, report)
     if envelope.rows is UNSET and not samples:
@@ -120,10 +117,7 @@ def _lines(text: bytes, report: ImportReport) -> list[EventRow] | None:
     first, _, further = text.partition(b"\n")
     if not further.lstrip().startswith(b"{"):
         return None
-    try:
-        if not msgspec.json.decode(first, type=EventRow).ph:
-            return None
-    except UNDECODABLE:
+    if (event := decoded(first, EventRow)) is None or not event.ph:
         return None
     try:
         return msgspec.json.Decoder(EventRow).decode_lines(text)
@@ -150,7 +144,6 @@ class Tracks:
     def __init__(self, events: EventColumns, builder: TraceBuilder) -> None:
         self._events, self._builder = events, builder
         self._threads, self.processes = _names(events, builder)
-        self._track: dict[int, int] = {}
         if self.processes:
             builder.metadata["processes"] = {str(pid): name for pid, name in self.processes.items()}
 
@@ -168,8 +161,6 @@ class Tracks:
         return pid_number, self.processes.get(pid) or word
 
     def _of_thread(self, code: int) -> int:
-        if (track := self._track.get(code)) is not None:
-            return track
         pid, tid = self._events.thread_ids[code]
         name = self._threads.get((pid, tid)) or (f"thread {tid}" if tid is not None else "")
         pid_number, tid_number = number(pid), number(tid)
@@ -177,8 +168,7 @@ class Tracks:
             # ids that are words become part of the name, which distinguishes the tracks
             word = self.process(code)[1] if pid_number is None else ""
             name = " · ".join(part for part in (word, name) if part) or "events"
-        self._track[code] = track = self._builder.track(name, pid=pid_number, tid=tid_number)
-        return track
+        return self._builder.track(name, pid=pid_number, tid=tid_number)
 
 
 def _names(events: EventColumns, builder: TraceBuilder) -> tuple[dict[Any, str], dict[Any, str]]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
@@ -108,20 +106,16 @@ def _tracks(
 ) -> IntArray:
     """Return the track of each event: one per lane of a process and category. A tree stays on one lane."""
     code, trees = pd.factorize(tree)
-    first = np.full(len(trees), np.iinfo(np.int64).max)
-    last = np.full(len(trees), np.iinfo(np.int64).min)
-    np.minimum.at(first, code, ts)
-    np.maximum.at(last, code, end)
+    spans = pd.DataFrame({"first": ts, "last": end}).groupby(code)
+    first, last = spans["first"].min().to_numpy(), spans["last"].max().to_numpy()
     home = np.unique(code, return_index=True)[1]
     # the process and category of the first event in the tree
     process = [tracks.process(thread) for thread in events.thread_code[rows[home]].tolist()]
     label = [events.cat.values[c] or "async" for c in events.cat.codes[rows[home]].tolist()]
     group, distinct = number_rows([str(pid) for pid, _ in process], [name for _, name in process], label)
     result = np.empty(len(trees), np.int64)
-    order = np.argsort(group, kind="stable")
-    bounds = np.searchsorted(group[order], np.arange(len(distinct) + 1))
-    for lo, hi in itertools.pairwise(bounds):
-        of_process = order[lo:hi]
+    for number in range(len(distinct)):
+        of_process = np.flatnonzero(group == number)
         lane = lanes(first[of_process], last[of_process])
         pid, process_name = process[of_process[0]]
         before = f"{process_name} · " if pid is None and process_name else ""
@@ -200,14 +194,13 @@ def _enclosing(placed: Placed, track: IntArray, ts: IntArray) -> IntArray:
 
 def _following(placed: Placed, track: IntArray, ts: IntArray) -> IntArray:
     """Return the position of the next slice that begins on the track; -1 for none."""
-    n = len(placed.row)
-    both_track, both_ts = np.concatenate([placed.track, track]), np.concatenate([placed.ts, ts])
-    is_slice = np.concatenate([np.ones(n, bool), np.zeros(len(ts), bool)])
-    # sort instants before slices that begin at the same time, then scan from the end
-    order = np.lexsort((is_slice, both_ts, both_track))[::-1]
-    latest = np.maximum.accumulate(np.where(is_slice[order], np.arange(len(order)), -1))
-    following = np.full(n + len(ts), -1, np.int64)
-    following[order] = np.where(latest >= 0, order[np.maximum(latest, 0)], -1)
-    result = following[n:]
-    same = (result >= 0) & (placed.track[np.minimum(result, n - 1)] == track) if n else result >= 0
-    return np.where(same, result, -1)
+    if not len(ts):  # as in most files
+        return ts
+    starts = pd.DataFrame({"ts": placed.ts, "track": placed.track, "at": np.arange(len(placed.row))})
+    order = np.argsort(ts, kind="stable")
+    ends = pd.DataFrame({"ts": ts[order], "track": track[order]})
+    starts = starts.sort_values("ts", kind="stable")
+    next_starts = pd.merge_asof(ends, starts, on="ts", by="track", direction="forward")
+    result = np.empty(len(ts), np.int64)
+    result[order] = next_starts["at"].fillna(-1)
+    return result

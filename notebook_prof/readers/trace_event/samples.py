@@ -145,9 +145,6 @@ class FileStacks:
             for entry in self._entries.values()
         ]
 
-    def __len__(self) -> int:
-        return len(self.frames)
-
     def path(self, leaf: Any) -> list[int]:
         """Return a leaf's stack as positions in `frames`, root first; cut if a frame is its own ancestor."""
         positions: dict[int, None] = {}
@@ -178,7 +175,8 @@ class FileStacks:
 def add_sampled(events: EventColumns, tracks: Tracks, stacks: FileStacks, builder: TraceBuilder) -> None:
     """Turn events of phase P that have stacks into slices, with durations of `sample_durations`."""
     rows = np.array([i for i in events.where("P").tolist() if events.rows[i].name not in V8_NAMES], np.int64)
-    leaf, path_of = _paths([events.rows[i].sf for i in rows.tolist()], stacks)
+    leaf, keys = numbered(str(atom(events.rows[i].sf)) for i in rows.tolist())
+    path_of = list(stacks.paths(keys))
     lengths = np.fromiter(map(len, path_of), np.int64, len(path_of))[leaf]
     bare, effect = rows[lengths == 0], "these samples are left out"
     builder.report.add_where(
@@ -197,12 +195,6 @@ def add_sampled(events: EventColumns, tracks: Tracks, stacks: FileStacks, builde
         samples = Sampled(ts, sample_durations(ts), flat, lengths[of_track])
         count_samples(builder, int(number), len(ts))
         add_samples(builder, int(number), samples, stacks.frames)
-
-
-def _paths(leaves: list[Any], stacks: FileStacks) -> tuple[IntArray, list[list[int]]]:
-    """Return the path number of each sample, and the distinct paths."""
-    leaf, keys = numbered(str(atom(value)) for value in leaves)
-    return leaf, list(stacks.paths(keys))
 
 
 # Counter events: each series of a counter becomes a track.

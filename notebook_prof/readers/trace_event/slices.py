@@ -19,7 +19,7 @@ from ...trace.taxonomy import CATEGORIES, STEP_PREFIX, group_of_word, phase_of
 from ..call_tree import CallFrame
 from ..codec.tolerant_json import NOTHING, UNDECODABLE
 from ..events import add_arguments, argument_rows, match, report_unpaired
-from .events import EventColumns, EventRow, Tracks
+from .events import EventColumns, Tracks
 
 _OBJECT: Final = msgspec.json.Decoder(dict[str, Raw])
 
@@ -130,7 +130,9 @@ def add_slices(
     track = tracks.of(row)
     words, function_stack = _functions(events.name.values, frame_of, builder)
     name = Coded(events.name.codes[row], words)
-    stack = _stack_keys([events.rows[i] for i in row.tolist()], stacks)
+    stack = np.full(len(row), -1, np.int64)
+    if stacks:
+        stack[:] = [stacks.get(str(events.rows[i].sf), -1) for i in row.tolist()]
     handle = builder.slices(
         ts=events.ts[row],
         dur=dur,
@@ -167,12 +169,6 @@ def _functions(
     keys = [-1 if frame is None else builder.stack([frame]) for frame in frames]
     names = [name if f is None else f.label() for name, f in zip(values, frames, strict=True)]
     return names, np.array(keys, np.int64)
-
-
-def _stack_keys(rows: list[EventRow], stacks: Mapping[str, int]) -> IntArray:
-    if not stacks:
-        return np.full(len(rows), -1, np.int64)
-    return np.array([stacks.get(str(row.sf), -1) for row in rows], np.int64)
 
 
 def _steps(events: EventColumns, row: IntArray, dur: IntArray, builder: TraceBuilder) -> None:

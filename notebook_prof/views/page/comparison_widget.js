@@ -1,1 +1,1 @@
-import{b as o}from"./chunks/P42NP2B5.js";import{a as r}from"./chunks/53ZBZLKZ.js";import"./chunks/VO6KALWU.js";import"./chunks/5NFKFVJ7.js";import"./chunks/3U7PF2R7.js";var m=r(o,!0);export{m as default};
+import{b as o}from"./chunks/NEXLD7WK.js";import{a as r}from"./chunks/AT6L6N2I.js";import"./chunks/7KOO7GVE.js";import"./chunks/ZILO2NP6.js";import"./chunks/3U7PF2R7.js";var m=r(o,!0);export{m as default};

@@ -1,1 +1,1 @@
-import{a as e,b as i}from"./chunks/CVES4L26.js";import{f as r}from"./chunks/NBGDNVQ5.js";import{$ as t}from"./chunks/5NFKFVJ7.js";import"./chunks/3U7PF2R7.js";i(async a=>{let o=e();await t({Bokeh:window.Bokeh,el:a,store:o,...await r("nbp-",o)})});
+import{a as e,b as i}from"./chunks/UFR2JLTO.js";import{f as r}from"./chunks/HS6DWV5W.js";import{aa as t}from"./chunks/ZILO2NP6.js";import"./chunks/3U7PF2R7.js";i(async a=>{let o=e();await t({Bokeh:window.Bokeh,el:a,store:o,...await r("nbp-",o)})});

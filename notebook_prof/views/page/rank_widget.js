@@ -1,1 +1,1 @@
-import{a as t}from"./chunks/53ZBZLKZ.js";import"./chunks/VO6KALWU.js";import{a as r}from"./chunks/REO65SQK.js";import"./chunks/5NFKFVJ7.js";import"./chunks/3U7PF2R7.js";var m=t(r,!0);export{m as default};
+import{a as t}from"./chunks/AT6L6N2I.js";import"./chunks/7KOO7GVE.js";import{a as r}from"./chunks/MHZH3XTT.js";import"./chunks/ZILO2NP6.js";import"./chunks/3U7PF2R7.js";var m=t(r,!0);export{m as default};

@@ -87,17 +87,11 @@ class PerfettoEvents:
         of_place = [[KIND[kind] for kind in kinds], [ON_DEVICE.get(kind, KIND[kind]) for kind in kinds]]
         codes_of = [[CATEGORY_WORDS.index(word) + 1 for word in row] for row in of_place]
         self._category_codes = np.array(codes_of, np.int64)
-        tracks = trace.tracks
-        self._is_stream = np.zeros(int(tracks["track"].max()) + 1 if len(tracks) else 0, bool)
-        self._is_stream[tracks["track"].to_numpy()] = (tracks["kind"] == "stream").to_numpy()
+        self._streams = trace.tracks.loc[trace.tracks["kind"] == "stream", "track"]
         self.descriptions = Descriptions(trace)
         self._uuid = self._places(own)
-        self._uuid_of_value = self.descriptions.values(as_ints(trace.counters["track"].to_numpy()))
-        track = as_ints(trace.allocations["track"].to_numpy())
-        self._uuid_of_allocation = np.zeros(len(track), np.int64)
-        with_track = np.flatnonzero(track >= 0)
-        none = np.zeros(len(with_track), np.int64)
-        self._uuid_of_allocation[with_track] = self.descriptions.slices(track[with_track], none)
+        self._uuid_of_value = self.descriptions.numbers(as_ints(trace.counters["track"].to_numpy()), -1)
+        self._uuid_of_allocation = self.descriptions.numbers(as_ints(trace.allocations["track"].to_numpy()))
         self.texts, self._text_codes = self._interned_texts()
         self._told = event_texts(trace)
         self._flows = [self._arrows("src"), self._arrows("dst")]
@@ -114,7 +108,7 @@ class PerfettoEvents:
         """Return the number of the track of each slice and step."""
         first = len(self._slices)
         track = as_ints(self._slices["track"].to_numpy())
-        uuid = self.descriptions.slices(track, lanes(track, self._ts[:first], self._dur[:first]))
+        uuid = self.descriptions.numbers(track, lanes(track, self._ts[:first], self._dur[:first]))
         if not own.any():
             return uuid
         ts, dur = self._ts[first:], self._dur[first:]
@@ -181,7 +175,7 @@ class PerfettoEvents:
         slices = self._slices.iloc[part.row[rows]]
         is_module = (slices["category"] == "module").to_numpy().astype(np.int64)
         name[rows] = self._name_codes[is_module, slices["name"].cat.codes.to_numpy()]
-        on_stream = self._is_stream[slices["track"].to_numpy()].astype(np.int64)
+        on_stream = slices["track"].isin(self._streams).to_numpy().astype(np.int64)
         category[rows] = self._category_codes[on_stream, slices["category"].cat.codes.to_numpy()]
         is_named, is_value = name > 0, part.kind == _COUNTER
         head = MessageColumn(n).constant(tag(9, VARINT))
@@ -290,7 +284,7 @@ _AT_ONCE: Final = 1 << 14
 def write_perfetto(trace: Trace, path: str | os.PathLike[str]) -> None:
     """Write a Trace as Perfetto protobuf, which ui.perfetto.dev and `read_trace` open; ``.gz`` compresses."""
     # Threads are threads of their process, streams tracks of their GPU, counters have their unit. Slices are
-    # begins and ends, in order of time. If slices of a track cross, which Perfetto cannot show, the shorter
+    # begins and ends, in order of time. If slices of a track cross, which Perfetto cannot show, the later
     # ones are on tracks beside it, named ``main (2)``. Flows are numbered. Phase, step, module, shapes,
     # correlation, device and stream are annotations, and so are the event's arguments and launch settings.
     # Allocations are ``[memory]`` instants, as in PyTorch's export. Times are nanoseconds of the boot clock,

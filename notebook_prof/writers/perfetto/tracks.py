@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ...trace import Trace
 from ...trace.arrays import BoolArray, IntArray
-from ...trace.nesting import pair
+from ...trace.nesting import parents
 
 VARINT, FIXED64, LENGTH = 0, 1, 2
 _STARTS: Final = np.array([1 << 7 * k for k in range(1, 10)], np.uint64)
@@ -54,11 +54,7 @@ def sizes(values: IntArray) -> IntArray:
 
 
 class MessageColumn:
-    """A part of many messages: common bytes, and numbers of each message.
-
-    >>> MessageColumn(2).constant(b"\\x08").varint(np.array([1, 150])).array().to_pylist()
-    [b'\\x08\\x01', b'\\x08\\x96\\x01']
-    """
+    """A part of many messages: common bytes, and numbers of each message."""
 
     def __init__(self, count: int) -> None:
         self._count = count
@@ -136,83 +132,33 @@ def lengths(column: Any) -> IntArray:
     return np.asarray(pc.binary_length(column).to_numpy(zero_copy_only=False), np.int64)
 
 
-# Lanes of a track: Perfetto nests a track's slices, so slices that cross others get tracks beside it.
-
-_ROUNDS: Final = 2
-
-
 def lanes(track: IntArray, ts: IntArray, dur: IntArray) -> IntArray:
     """Return the lane of each slice in its track, such that slices of a lane are disjoint or nested."""
-    # Slices are sorted by start, longest first. Lane 0 has all that cross nothing, and the longest of those
-    # that do. The others are divided in the same way; slices that still cross are placed disjointly, on as
-    # many lanes as are open at a time.
+    # Perfetto nests a track's slices. Slices are sorted by start, longest first. Where some of a track cross,
+    # each takes the first lane in which it lies within the slices that are still open, or in which none is.
     lane = np.zeros(len(ts), np.int64)
-    remaining = np.flatnonzero(dur > 0)
-    for number in range(_ROUNDS):
-        lane[remaining] = number
-        remaining = remaining[~_nested(track[remaining], ts[remaining], dur[remaining])]
-        if not len(remaining):
-            return lane
-    lane[remaining] = _ROUNDS + _apart(track[remaining], ts[remaining], dur[remaining])
+    order = np.flatnonzero(dur > 0)
+    order = order[np.argsort(track[order], kind="stable")]
+    of, starts = track[order], ts[order]
+    ends = starts + dur[order]
+    above = parents(of, starts, ends)
+    for number in np.unique(of[(above >= 0) & (ends > ends[above])]):
+        rows = slice(*np.searchsorted(of, [number, number + 1]))
+        opened: list[list[int]] = []  # ends of the open slices of each lane, outermost first
+        taken = []
+        for start, end in zip(starts[rows].tolist(), ends[rows].tolist(), strict=True):
+            for at, inside in enumerate(opened):
+                while inside and inside[-1] <= start:
+                    inside.pop()
+                if not inside or inside[-1] >= end:
+                    inside.append(end)
+                    taken.append(at)
+                    break
+            else:
+                opened.append([end])
+                taken.append(len(opened) - 1)
+        lane[order[rows]] = taken
     return lane
-
-
-def _nested(track: IntArray, ts: IntArray, dur: IntArray) -> BoolArray:
-    """Return a mask of slices that do not cross one another."""
-    # Each end is matched with the latest open begin. Where slices cross, ends are matched with begins of
-    # others; these form cycles, of which the longest slice stays. The rest is processed again.
-    stays = np.ones(len(ts), bool)
-    while True:
-        rows = np.flatnonzero(stays)
-        partner = _partners(track[rows], ts[rows], dur[rows])
-        odd = np.flatnonzero(partner != np.arange(len(rows)))
-        if not len(odd):
-            return stays
-        position = np.full(len(rows), -1, np.int64)
-        position[odd] = np.arange(len(odd))
-        following = position[partner[odd]]
-        longest = np.argsort(np.argsort(-dur[rows[odd]], kind="stable"))
-        best = longest
-        for _ in range(len(odd).bit_length() + 1):
-            best = np.minimum(best, best[following])
-            following = following[following]
-        stays[rows[odd[best != longest]]] = False
-
-
-def _partners(track: IntArray, ts: IntArray, dur: IntArray) -> IntArray:
-    """Return the slice with the end matched to each begin."""
-    owner, when, is_begin = _edges(ts, dur)
-    pairs = pair(track[owner], when, is_begin)
-    partner = np.full(len(ts), -1, np.int64)
-    partner[owner[pairs.begin]] = owner[pairs.end]
-    return partner
-
-
-def _edges(ts: IntArray, dur: IntArray) -> tuple[IntArray, IntArray, BoolArray]:
-    """Return slice, time and kind of all begins and ends in order; at one instant ends, inner ones first."""
-    n = len(ts)
-    when = np.concatenate([(ts + dur)[::-1], ts])
-    order = np.argsort(when, kind="stable")
-    row = np.arange(n)
-    return np.concatenate([row[::-1], row])[order], when[order], (np.arange(2 * n) >= n)[order]
-
-
-def _apart(track: IntArray, ts: IntArray, dur: IntArray) -> IntArray:
-    """Return lanes of slices, disjoint in each: a slice takes the lane that was left last."""
-    # so begins are matched with preceding ends, as ends are with begins elsewhere
-    owner, when, is_begin = _edges(ts, dur)
-    pairs = pair(track[owner], when, ~is_begin)
-    first = np.arange(len(ts))
-    first[owner[pairs.end]] = owner[pairs.begin]
-    while (further := first[first] != first).any():
-        first[further] = first[first[further]]
-    roots, code = np.unique(first, return_inverse=True)
-    order = np.argsort(track[roots], kind="stable")
-    _, starts = np.unique(track[roots][order], return_index=True)
-    size = np.diff(np.append(starts, len(roots)))
-    number = np.empty(len(roots), np.int64)
-    number[order] = np.arange(len(roots)) - np.repeat(starts, size)
-    return number[code]
 
 
 UUID, NAME, PROCESS, THREAD, PARENT, COUNTER, ORDER, RANK = 1, 2, 3, 4, 5, 8, 11, 12
@@ -234,17 +180,13 @@ class Descriptions:
         for track, row in self._rows.items():
             self._described(track, -1 if row["kind"] in _VALUES else 0)
 
-    def slices(self, track: IntArray, lane: IntArray) -> IntArray:
-        """Return the numbers of the tracks of these lanes."""
-        width = int(lane.max(initial=0)) + 1
-        keys, code = np.unique(track * width + lane, return_inverse=True)
-        uuids = [self._described(*divmod(key, width)) for key in keys.tolist()]
-        return np.array([*uuids, 0], np.int64)[code]
-
-    def values(self, track: IntArray) -> IntArray:
-        """Return the numbers of the tracks of these counters."""
-        keys, code = np.unique(track, return_inverse=True)
-        return np.array([*(self._described(key, -1) for key in keys.tolist()), 0], np.int64)[code]
+    def numbers(self, track: IntArray, lane: IntArray | int = 0) -> IntArray:
+        """Return the number of the lane of each track, lane -1 for counters; 0 without a track."""
+        width = int(np.max(lane, initial=0)) + 2
+        keys, code = np.unique(track * width + lane + 1, return_inverse=True)
+        places = [divmod(key, width) for key in keys.tolist()]
+        uuids = [self._described(of, at - 1) if of >= 0 else 0 for of, at in places]
+        return np.array(uuids, np.int64)[code]
 
     def beside(self, name: str) -> int:
         """Return the number of a further top-level track."""

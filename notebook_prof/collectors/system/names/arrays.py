@@ -8,6 +8,8 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
+import numpy as np
+
 from .buffers import (
     HOST,
     AttributeGetters,
@@ -27,25 +29,20 @@ _FRAMES: Final = ("DataFrame", "Series")
 _MOST_ELEMENTS: Final = 50_000
 _SAMPLE: Final = 256
 _MOST_COLUMNS: Final = 3
+_NDARRAY: Final[Any] = np.ndarray
 
 
 class ArrayObjects:
-    """Handles the types of NumPy, pandas and Arrow, if these are imported."""
+    """Handles the types of NumPy, pandas and Arrow."""
 
     def __init__(self, walk: Walk) -> None:
         self._walk = walk
-        numpy: Any = sys.modules.get("numpy")
-        self._array_base: Any = getattr(numpy, "ndarray", None)
-        self._scalar: Any = getattr(numpy, "generic", None)
-        self._dtype: Any = getattr(numpy, "dtype", None)
 
     def plan(self, cls: type) -> Plan | None:
         """Return a function that visits instances; None for types of other libraries."""
-        if self._array_base is None:
-            return None
-        if derives(cls, self._array_base):
-            return partial(self._array, fields_of(cls, self._array_base))
-        if derives(cls, self._scalar) or derives(cls, self._dtype):
+        if derives(cls, _NDARRAY):
+            return partial(self._array, fields_of(cls, _NDARRAY))
+        if derives(cls, np.generic) or derives(cls, np.dtype):
             return lambda obj, name, kind: None
         pandas = [base for base in mro(cls) if type_module(base).partition(".")[0] == "pandas"]
         if any(type_name(base) in _FRAMES for base in pandas):
@@ -60,15 +57,15 @@ class ArrayObjects:
         return None
 
     def _array(self, fields: AttributeGetters, obj: Any, name: str, kind: str) -> None:
-        base_type, owner, mapped = self._array_base, obj, False
+        owner, mapped = obj, False
         while True:
             mapped = mapped or type_name(type(owner)) == "memmap"
-            base = base_type.base.__get__(owner)
-            if base is None or not derives(type(base), base_type):
+            base = _NDARRAY.base.__get__(owner)
+            if base is None or not derives(type(base), _NDARRAY):
                 break
             owner = base
-        dtype = base_type.dtype.__get__(obj)
-        text = f"{dtype.name}{list(base_type.shape.__get__(obj))}"
+        dtype = _NDARRAY.dtype.__get__(obj)
+        text = f"{dtype.name}{list(_NDARRAY.shape.__get__(obj))}"
         start, size = self._extent(owner)
         self._walk.log.add(start, size, name, FILE if mapped else kind or ARRAY, text=text)
         if base is not None:
@@ -81,21 +78,18 @@ class ArrayObjects:
     def _extent(self, owner: Any) -> tuple[int, int]:
         """Return address and length of the memory that an array spans."""
         # strided views count each element once
-        base_type = self._array_base
-        start = int(base_type.__array_interface__.__get__(owner)["data"][0])
-        size = int(base_type.nbytes.__get__(owner))
-        if base_type.flags.__get__(owner).owndata or not size:
+        start = int(_NDARRAY.__array_interface__.__get__(owner)["data"][0])
+        size = int(_NDARRAY.nbytes.__get__(owner))
+        if _NDARRAY.flags.__get__(owner).owndata or not size:
             return start, size
         low = high = 0
-        for count, stride in zip(
-            base_type.shape.__get__(owner), base_type.strides.__get__(owner), strict=True
-        ):
+        for count, stride in zip(_NDARRAY.shape.__get__(owner), _NDARRAY.strides.__get__(owner), strict=True):
             low, high = low + min(0, (count - 1) * stride), high + max(0, (count - 1) * stride)
-        return start + low, high - low + int(base_type.itemsize.__get__(owner))
+        return start + low, high - low + int(_NDARRAY.itemsize.__get__(owner))
 
     def _elements(self, obj: Any, name: str, kind: str) -> None:
         """Visit the objects in an object array. In a large one, visit the first and estimate the others."""
-        flat, count = self._array_base.flat.__get__(obj), int(self._array_base.size.__get__(obj))
+        flat, count = _NDARRAY.flat.__get__(obj), int(_NDARRAY.size.__get__(obj))
         first = [flat[i] for i in range(min(count, _SAMPLE))]
         distinct = {id(one): one for one in first}.values()
         sized: list[Any] = [one for one in distinct if type(one) in (str, bytes, int, float)]

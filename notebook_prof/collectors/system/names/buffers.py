@@ -183,10 +183,7 @@ class BufferLog:
             for name, (size, count) in sorted(self._objects.items())
             if size >= LEAST_OBJECTS_BYTES
         ]
-        columns: dict[str, Any] = (
-            dict(zip(BUFFER_COLUMNS, zip(*rows, strict=True), strict=True)) if rows else {}
-        )
-        table = pd.DataFrame({name: list(columns.get(name, ())) for name in BUFFER_COLUMNS})
+        table = pd.DataFrame(rows, columns=list(BUFFER_COLUMNS))
         table["kept_by"] = [", ".join(one.others) for one in rows]
         numbers = dict.fromkeys(("address", "bytes", "device"), "int64")
         return table.astype(numbers | dict.fromkeys(("name", "kind", "type", "kept_by"), "str"))

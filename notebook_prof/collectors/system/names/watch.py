@@ -17,7 +17,7 @@ import pandas as pd
 
 from ....trace.builder import TraceBuilder
 from ....trace.report import ImportReport
-from ....trace.schema import Column, Table
+from ....trace.schema import Table
 from ..polling import freed_bytes, resident_bytes
 from .arrays import ArrayObjects, DeviceArrays, device_levels
 from .buffers import EARLIER, HOST, NEW, NOT_COMPARED, BufferLog, derives, type_dict
@@ -79,15 +79,11 @@ class Roots:
 
     def _frames_of_errors(self) -> Iterator[tuple[str, FrameType]]:
         # sys.last_exc from Python 3.12 on
-        waiting = [self.error, getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)]
+        waiting: list[Any] = [self.error, getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)]
         visited: list[BaseException] = []
         while waiting and len(visited) < _MOST_ERRORS:
             error = waiting.pop(0)
-            if (
-                error is None
-                or not derives(type(error), BaseException)
-                or any(one is error for one in visited)
-            ):
+            if not derives(type(error), BaseException) or any(one is error for one in visited):
                 continue
             visited.append(error)
             step: TracebackType | None = _traceback_of(error)
@@ -141,44 +137,28 @@ _GRAPHS_NS: Final = 10_000_000
 """Part of the budget that is reserved for autograd's graphs."""
 _MOST_WAITING: Final = 5
 
-NAMES: Final = Table(
+# `moment` is a place in `MOMENTS`, and device -1 is the host
+NAMES: Final = Table.of(
     "memory_names",
-    (
-        Column("moment", "int8", "", "place in `MOMENTS`"),
-        Column("address", "int64", "", "0 for Python objects, summed up by name"),
-        Column("bytes", "int64", "bytes", "of the buffer, not of the elements that a view shows"),
-        Column("device", "int64", "", "-1 is the host"),
-        Column("name", "str", "", "the first name that leads to it"),
-        Column("kind", "str", "", "parameter gradient buffer optimizer saved tensor array column …"),
-        Column("type", "str", "", "as in `float32[32, 64]`"),
-        Column("kept_by", "str", "", "more names that lead to it"),
-        Column("earlier", "int8", "", "1: named when the cell began; 0: not; -1: not compared"),
-        Column("first_step_bytes", "int64", "bytes", "of its name before the recorded steps; -1 if unknown"),
-    ),
+    # `address` is 0 for Python objects, whose sizes are summed by name. `bytes` are those of the buffer, not
+    # of the elements that a view shows. `name` leads to it first, and the names in `kept_by` do too.
+    # `earlier`: 1 if it was named when the cell began, 0 if not, -1 if not compared. `first_step_bytes`: of
+    # its name before the recorded steps; -1 if unknown.
+    "moment:int8 address:int64 bytes:int64 device:int64 name:str kind:str type:str kept_by:str "
+    "earlier:int8 first_step_bytes:int64",
 )
-LEVELS: Final = Table(
+LEVELS: Final = Table.of(
     "memory_levels",
-    (
-        Column("moment", "int8", "", "place in `MOMENTS`"),
-        Column("device", "int64", "", "-1 is the host"),
-        Column("used", "int64", "bytes", "resident memory of the process, or used memory of a device"),
-        Column("allocated", "int64", "bytes", "allocated by torch's allocator; -1 if unknown"),
-        Column("cached", "int64", "bytes", "freed, and kept by the allocator"),
-    ),
+    # `used` by the process or on a device; `allocated` by allocators, -1 if unknown; `cached`: freed, kept
+    "moment:int8 device:int64 used:int64 allocated:int64 cached:int64",
 )
-WALKS: Final = Table(
+WALKS: Final = Table.of(
     "memory_walks",
-    (
-        Column("moment", "int8", "", "place in `MOMENTS`"),
-        Column("ts", "int64", "ns", "when it was done"),
-        Column("walk_ns", "int64", "ns", "CPU time of the walk"),
-        Column("objects", "int64", "", "visited"),
-        Column("left", "int64", "", "objects not visited in time"),
-        Column("left_names", "str", "", "names of some of them"),
-        Column("frames_left", "int64", "", "functions with unread locals"),
-        Column("saved_left", "int64", "", "saved tensors that this torch does not show"),
-        Column("compared", "int8", "", "whether the walk before the cell was complete"),
-    ),
+    # `walk_ns` is CPU time. `left` objects were not visited in time, and `left_names` lead to some of them.
+    # `frames_left` are functions with unread locals, `saved_left` saved tensors that this torch does not
+    # show. `compared` is whether the walk before the cell was complete.
+    "moment:int8 ts:int64 walk_ns:int64 objects:int64 left:int64 left_names:str frames_left:int64 "
+    "saved_left:int64 compared:int8",
 )
 
 
@@ -282,10 +262,8 @@ class NameWatch:
             roots.error, self.error = self.error, None
             return walk_names(roots)
         except Exception as error:  # the user's code must run in any case
-            example = f"{type(error).__name__}: {error}"
-            effect = "memory has no names"
             advice = "please report it, with this text"
-            self.report.add("names-failed", "loss", example=example, effect=effect, advice=advice)
+            self.report.failed("names-failed", "loss", error, "memory has no names", advice)
             return None
 
 

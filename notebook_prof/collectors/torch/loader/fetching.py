@@ -162,18 +162,23 @@ class Fetches:
             self._choose_stride()
 
 
+def innermost(dataset: Any) -> Any:
+    """Return the dataset under a Subset (or a Subset of a Subset)."""
+    subset = getattr(sys.modules.get("torch.utils.data.dataset"), "Subset", None)
+    for _ in range(_WIDTH):
+        if type(dataset) is not subset:
+            break
+        dataset = vars(dataset).get("dataset")
+    return dataset
+
+
 def one_by_one(fetcher: Any) -> bool:
     """Return whether torch's fetch iterates over the indices of a batch, without calling the dataset."""
     if not fetcher.auto_collation:
         return False
     if hasattr(fetcher, "dataset_iter"):
         return True
-    dataset = fetcher.dataset
-    subset = getattr(sys.modules.get("torch.utils.data.dataset"), "Subset", None)
-    for _ in range(_WIDTH):
-        if type(dataset) is not subset:
-            break
-        dataset = vars(dataset).get("dataset")
+    dataset = innermost(fetcher.dataset)
     fields = vars(dataset) if type(getattr(dataset, "__dict__", None)) is dict else {}
     own = [base for base in type(dataset).__mro__[:-1] if base.__name__ not in ("Dataset", "Generic")]
     return "__getitems__" not in fields and not any(_BATCHED & vars(base).keys() for base in own)

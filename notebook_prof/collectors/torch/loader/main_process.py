@@ -15,9 +15,9 @@ from types import FunctionType
 from typing import Any, Final
 
 from ...patches import drop_frame
+from .fetching import innermost
 from .ring import clock
 
-_WRAPPED: Final = 8
 _MOST: Final = 1000
 
 
@@ -36,7 +36,7 @@ def note_loader(rows: list[dict[str, Any]], loader: Any) -> int:
 
 
 def _facts(loader: Any) -> dict[str, Any]:
-    dataset = _innermost(vars(loader).get("dataset"))
+    dataset = innermost(vars(loader).get("dataset"))
     kind = type(dataset)
     method = "__iter__" if _defined(kind, "__getitem__") is None else "__getitem__"
     code = getattr(inspect.unwrap(made), "__code__", None) if (made := _defined(kind, method)) else None
@@ -58,18 +58,6 @@ def _facts(loader: Any) -> dict[str, Any]:
         "persistent_workers": bool(loader.persistent_workers),
         "iterators": 1,
     }
-
-
-def _innermost(dataset: Any) -> Any:
-    """Return the dataset under a Subset (or a Subset of a Subset)."""
-    for _ in range(_WRAPPED):
-        inner = (
-            getattr(dataset, "__dict__", {}).get("dataset") if type(dataset).__name__ == "Subset" else None
-        )
-        if inner is None:
-            break
-        dataset = inner
-    return dataset
 
 
 def _defined(kind: type, name: str) -> FunctionType | None:

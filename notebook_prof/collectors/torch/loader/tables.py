@@ -161,9 +161,8 @@ class _Parts:
             builder.table("loader_workers", workers, times=("created",))
         if self._items:
             builder.table("loader_items", pd.DataFrame(self._items), times=())
-        columns = ("number", "loader", "workers", "prefetch", "in_order", "late", "epoch")
-        facts = pd.DataFrame({name: [getattr(state, name) for state in iterators] for name in columns})
-        builder.table("loader_iterators", facts, times=())
+        orders = {name: [getattr(state, name) for state in iterators] for name in ("loader", "in_order")}
+        builder.table("loader_iterators", pd.DataFrame(orders), times=())
         late = sum(state.late for state in iterators)
         builder.report.add(
             "loader-workers-older",
@@ -284,7 +283,7 @@ def _main_side(state: LoaderIterator) -> pd.DataFrame:
     """Return one row per task, with its times in the main process."""
     sent = _events(state.sent, ("epoch", "batch", "worker", "sent"))
     arrived = _events(state.arrived, ("epoch", "batch", "arrive_begin", "arrive_end", "receive_cpu_ns"))
-    returned = _events(state.taken, ("epoch", "due", "next_begin", "next_end", "pending"))
+    returned = _events(state.taken, ("epoch", "due", "next_begin", "next_end"))
     returned["batch"] = _batch_taken(returned, arrived, state.in_order)
     if not len(sent):  # for workers that started before the recording, earlier tasks are unknown
         sent = arrived[_KEY].assign(worker=MISSING, sent=arrived["arrive_begin"])

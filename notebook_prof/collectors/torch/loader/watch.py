@@ -33,15 +33,13 @@ class LoaderIterator:
     number: int
     loader: int  # row in the settings of loaders; -1 if unknown
     workers: int
-    prefetch: int = 0
     in_order: bool = True
     late: bool = False  # its workers started before the recording, so nothing is known about them
     epoch: int = 0  # number of restarts
     created_ns: int = field(default_factory=clock)
     sent: list[Event] = field(default_factory=list)
     # Each begins with epoch and number of a task. `sent` continues with worker and instant; `arrived` with
-    # begin, end and CPU ns; `taken`, whose task is the one that was due, with begin, end and number of tasks
-    # in flight.
+    # begin, end and CPU ns; `taken`, whose task is the one that was due, with begin and end.
     arrived: list[Event] = field(default_factory=list)
     taken: list[Event] = field(default_factory=list)
     rings: dict[int, Any] = field(default_factory=dict)  # content by worker, read at the end
@@ -53,6 +51,18 @@ class LoaderIterator:
     thread: tuple[int, str] = (0, "")
     path: str = ""
     iterator: Any = None
+
+    def read_rings(self, *, end: bool = False) -> dict[int, Any]:
+        """Return what each worker has recorded. With `end`, the workers record no more."""
+        found = {}
+        for worker in range(self.workers if self.path else 0):
+            with suppress(OSError, ValueError):
+                ring = Ring(self.path.format(worker))
+                if end:
+                    ring.put(rings.ARMED, rings.OVER)
+                found[worker] = ring.read()
+                ring.close()
+        return found
 
     def note_exits(self, iterator: Any) -> None:
         """Read the exit status of workers without reaping them, which is left to torch."""
@@ -116,12 +126,7 @@ class LoaderWatch:
     def begin_recording(self) -> None:
         """Record work that ends from now on. The workers' earlier work is left out."""
         for state in self.iterators:
-            if state.path:
-                for worker in range(state.workers):
-                    with suppress(OSError, ValueError):
-                        ring = Ring(state.path.format(worker))
-                        state.rings_before[worker] = ring.read()
-                        ring.close()
+            state.rings_before |= state.read_rings()
         self.in_process_before = {loader: ring.read() for loader, ring in self._rings.items()}
         self.start_ns = clock()
 
@@ -156,14 +161,7 @@ class LoaderWatch:
                 restore_fetcher(fetcher)
                 fetcher.__dict__.pop(_STATE, None)
             state.note_exits(iterator)
-        if not state.path:
-            return
-        for worker in range(state.workers):
-            with suppress(OSError, ValueError):
-                ring = Ring(state.path.format(worker))
-                ring.put(rings.ARMED, rings.OVER)
-                state.rings[worker] = ring.read()
-                ring.close()
+        state.rings |= state.read_rings(end=True)
 
     # Replacements of torch's functions. Each takes the original and returns the new one.
 
@@ -218,12 +216,12 @@ class LoaderWatch:
                 state.arrived.append((state.epoch, number, begin, clock(), spent))
 
     def _before_next(self, iterator: Any) -> Any:
-        return clock(), getattr(iterator, "_rcvd_idx", -1), len(getattr(iterator, "_task_info", ()))
+        return clock(), getattr(iterator, "_rcvd_idx", -1)
 
     def _after_next(self, iterator: Any, before: Any, result: Any, failed: bool) -> None:
-        state, (begin, due, pending) = self._state_of(iterator), before
+        state, (begin, due) = self._state_of(iterator), before
         if not failed and state is not None and len(state.taken) < _MOST_EVENTS:
-            state.taken.append((state.epoch, due, begin, clock(), pending))
+            state.taken.append((state.epoch, due, begin, clock()))
 
     # states of iterators
 
@@ -235,7 +233,7 @@ class LoaderWatch:
                 state.path = self._make_rings(state)
             self.iterators.append(state)
         except Exception as error:  # the user's loop must go on
-            self.report.add("loader-unread", "info", example=f"{type(error).__name__}: {error}")
+            self.report.failed("loader-unread", "info", error)
             return None
         return state
 
@@ -247,10 +245,9 @@ class LoaderWatch:
             for worker in range(state.workers):
                 Ring.create(path.format(worker))
         except OSError as error:
-            example = f"{type(error).__name__}: {error}"
             effect = "the work of a DataLoader's workers is unknown"
             advice = "make room in the temporary folder"
-            self.report.add("loader-workers-unwatched", "loss", example=example, effect=effect, advice=advice)
+            self.report.failed("loader-workers-unwatched", "loss", error, effect, advice)
             return ""
         return path
 
@@ -289,7 +286,6 @@ class LoaderWatch:
             len(self.iterators),
             note_loader(self.loaders, loader),
             int(loader.num_workers),
-            int(loader.prefetch_factor or 0),
             bool(getattr(loader, "in_order", True)),
         )
         state.thread = threading.get_native_id(), threading.current_thread().name

@@ -130,7 +130,7 @@ def replay(
                 reason = reason or str(error)
         if not bases:
             raise OptionError(f"replay cannot run {calls[0].title}: {reason}")
-        ways = [_Way("", bases, torch.get_num_threads())]
+        ways = [_Way(bases, torch.get_num_threads())]
         spare = memory - sum(runner.bytes for runner in bases)
         for name in tries:
             ways.append(_way(torch, name, ways[0], spare))
@@ -194,7 +194,6 @@ class _Runner:
 class _Way:
     """One way to run all calls."""
 
-    name: str
     runners: list[_Runner]
     threads: int
     measured: MeasuredTurn = field(default_factory=lambda: MeasuredTurn("", difference=0.0, relative=0.0))
@@ -257,13 +256,12 @@ def _way(torch: Any, name: str, recorded: _Way, memory: int) -> _Way:
     if len(reasons) == len(runners):
         return _refused(name, recorded, reasons[0])
     took = time.perf_counter_ns() - begin
-    return _Way(
-        name, runners, threads, MeasuredTurn(name, difference=difference, relative=relative, ready_ns=took)
-    )
+    measured = MeasuredTurn(name, difference=difference, relative=relative, ready_ns=took)
+    return _Way(runners, threads, measured)
 
 
 def _refused(name: str, recorded: _Way, reason: str) -> _Way:
-    return _Way(name, [], recorded.threads, MeasuredTurn(name, reason=reason))
+    return _Way([], recorded.threads, MeasuredTurn(name, reason=reason))
 
 
 def _turns(torch: Any, ways: list[_Way], seconds: float) -> list[FloatArray]:
