@@ -179,7 +179,8 @@ def missed_lines(
         }
         renamed = labels if number else {}
         if alone:
-            alone &= {renamed.get(line, line) for line in _sampled(sides[number])}
+            runs = (run for run in sides[number].runs if isinstance(run, TraceRun))
+            alone &= {renamed.get(line, line) for run in runs for line in run.sampled_lines}
         if alone:
             missed |= _still_there(alone, sides[number], sides[1 - number], renamed, key)
     return missed
@@ -195,11 +196,6 @@ def undecided_lines(table: pd.DataFrame, missed: set[str], key: str = "line") ->
     table.loc[row, "change"] = "same"
     table.loc[row, "significant"] = False
     return table
-
-
-def _sampled(side: Side) -> set[str]:
-    """Return the labels of sampled lines."""
-    return {label for run in side.runs if isinstance(run, TraceRun) for label in run.sampled_lines}
 
 
 def _still_there(alone: set[str], own: Side, other: Side, renamed: Mapping[str, str], key: str) -> set[str]:

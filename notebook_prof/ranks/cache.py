@@ -46,7 +46,10 @@ def open_rank(file: RankFile, cache: Cache = None) -> tuple[Trace, ImportReport]
             return read_trace(twin), report
         except (NotebookProfError, OSError) as error:
             report.add("cache-damaged", "info", example=str(error), effect="the original was read again")
-            _take_away(twin)
+            aside = _temporary_path(twin)
+            with suppress(OSError):  # another process was faster
+                twin.rename(aside)
+                shutil.rmtree(aside, ignore_errors=True)
     trace = read_trace(file.path)
     if twin is not None:
         try:
@@ -71,13 +74,6 @@ def _keep(trace: Trace, twin: Path) -> None:
                 raise
     finally:
         shutil.rmtree(own, ignore_errors=True)
-
-
-def _take_away(twin: Path) -> None:
-    aside = _temporary_path(twin)
-    with suppress(OSError):  # another process was faster
-        twin.rename(aside)
-        shutil.rmtree(aside, ignore_errors=True)
 
 
 def _temporary_path(twin: Path) -> Path:

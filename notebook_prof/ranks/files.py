@@ -66,7 +66,6 @@ def _native(text: bytes) -> dict[str, Any]:
 
 
 def _kineto(head: str) -> dict[str, Any]:
-    # See `facts_of`.
     facts: dict[str, Any] = {}
     if match := _DISTRIBUTED.search(head):
         try:
@@ -134,12 +133,9 @@ def inspected(path: str) -> RankFile:
         size = os.path.getsize(path) if os.path.isfile(path) else 0
     except OSError:
         size = 0
-    if isinstance(facts.get("rank"), int):
-        return RankFile(facts["rank"], path, "file", size, facts)
-    named = rank_in_name(path)
-    if named is not None:
-        return RankFile(named, path, "name", size, facts)
-    return RankFile(-1, path, "order", size, facts)
+    found = {"file": facts.get("rank"), "name": rank_in_name(path), "order": -1}
+    source, rank = next((source, rank) for source, rank in found.items() if rank is not None)
+    return RankFile(rank, path, source, size, facts)
 
 
 def arranged(files: Sequence[RankFile], report: ImportReport) -> dict[int, RankFile]:

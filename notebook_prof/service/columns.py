@@ -91,9 +91,17 @@ class SliceColumns:
         evaluating = set(np.unique(self.track[self._among(self.name, self.names, evaluates)]).tolist())
         tracks = _drawn_tracks(trace.tracks, deepest, busy, evaluating, self._waiting(len(deepest)))
         self.busy_ns: IntArray = busy[[track.track for track in tracks]]
-        level, tracks = self._levels(trace, tracks)
+        level: npt.NDArray[np.integer] = self.depth
+        marks = self._among(self.category, self.categories, lambda name: name == "annotation")
+        marks &= self.of_kind("stream", tracks=tracks)
+        if marks.any():
+            # On streams, ranges that only mark are in the first rows. Work is drawn below as if they were
+            # absent, so that a kernel has the same row with and without a range around it.
+            level, tracks = self._apart(trace, tracks, level, marks, "marks")
         self.row = self.nested_row = self._rows(tracks, level)
-        self.row_below = _row_below(tracks)
+        # the row of the children of each row's slices; -1 for a track's deepest row
+        self.row_below: IntArray = np.arange(1, sum(track.depths for track in tracks) + 1, dtype=np.int64)
+        self.row_below[[track.first_row + track.depths - 1 for track in tracks]] = -1
         self.track_of_row = self.track_of_nested_row = _track_of_row(tracks)
         self.unfolded: list[DrawnTrack] = []
         if fold and (folded := self._folded(trace, tracks)) is not None:
@@ -122,16 +130,6 @@ class SliceColumns:
         if python.any():
             folded |= python & ~shown_frames(trace)
         return folded if folded.any() else None
-
-    def _levels(
-        self, trace: Trace, tracks: list[DrawnTrack]
-    ) -> tuple[npt.NDArray[np.integer], list[DrawnTrack]]:
-        """Return the row of every slice in its track, and the tracks with the rows that they need."""
-        marks = self._among(self.category, self.categories, lambda name: name == "annotation")
-        marks &= self.of_kind("stream", tracks=tracks)
-        # On streams, ranges that only mark are in the first rows. Work is drawn below as if they were absent,
-        # so that a kernel has the same row with and without a range around it.
-        return self._apart(trace, tracks, self.depth, marks, "marks") if marks.any() else (self.depth, tracks)
 
     def _apart(
         self,
@@ -293,14 +291,6 @@ class SliceColumns:
         if len(numbers) == len(tracks):
             return np.ones(self.n, bool)
         return np.isin(self.track, numbers)
-
-
-def _row_below(tracks: list[DrawnTrack]) -> IntArray:
-    """Return the row of the children of each row's slices; -1 for a track's deepest row."""
-    below = np.arange(1, sum(track.depths for track in tracks) + 1, dtype=np.int64)
-    for track in tracks:
-        below[track.first_row + track.depths - 1] = -1
-    return below
 
 
 def _track_of_row(tracks: list[DrawnTrack]) -> IntArray:

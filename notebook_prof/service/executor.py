@@ -143,7 +143,7 @@ class IndexPrefetcher:
         store, span = self._store, self._store.trace.span
         try:
             store.draw_early()
-            _ = store.name_colours
+            _ = store.name_styles.codes
             self.wait_drawn()
             table(store, {}, {"top": 1})
             _ = store.rows, store.wide, store.blocks
@@ -225,7 +225,9 @@ class QueryService:
         self, kind: str, ask: answers.Ask, state: Mapping[str, Any], request: Mapping[str, Any]
     ) -> Answer | None:
         store = self._unfolded if request.get("unfolded") else self.store
-        if not self._is_slow(kind, request):
+        # slow ones run in a worker thread, to block neither this one nor the lock
+        slow = kind in self.slow or (kind in _SUMS and len(self.store.trace.slices) >= _MANY)
+        if not slow and not (kind == "table" and request.get("filter")):  # names against a typed text
             with store.lock:
                 return ask(store, state, request)
         if kind in _SUMS:  # a page asks for them after the first picture
@@ -241,12 +243,6 @@ class QueryService:
             return ask(store, still, request)
 
         return self._executors[kind].get(key, make)
-
-    def _is_slow(self, kind: str, request: Mapping[str, Any]) -> bool:
-        """Return whether a question runs in a worker thread, to block neither this one nor the lock."""
-        if kind == "table" and request.get("filter"):  # it matches names against a typed text
-            return True
-        return kind in self.slow or (kind in _SUMS and len(self.store.trace.slices) >= _MANY)
 
     def select(self, patch: Mapping[str, Any], source: str, base_revision: int | None) -> dict[str, Any]:
         """Apply a page's patch; see `patched`."""

@@ -121,16 +121,6 @@ class ViewStore:
                 return early.drawn
         return DrawnIndex(self.rows, self.wide, self.blocks)
 
-    @property
-    def name_colours(self) -> npt.NDArray[np.uint8]:
-        """The palette position of every name."""
-        return self.name_styles.codes
-
-    @property
-    def short_names(self) -> list[str]:
-        """The label of every name; no two are the same."""
-        return self.name_styles.labels
-
     @locked_cached_property
     def line_labels(self) -> list[str]:
         """The label of every source line, ``cell:12  y = f(x)``; the last is "", for no line."""

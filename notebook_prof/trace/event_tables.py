@@ -76,14 +76,9 @@ def _matched(theirs: dict[str, Any], ours: dict[str, npt.NDArray[Any]], rows: In
 def distinct_facts(table: pd.DataFrame, without: Collection[str]) -> tuple[IntArray, list[dict[str, Any]]]:
     """Return a code for each row, and the distinct rows as dicts without missing values."""
     facts = table.drop(columns=[column for column in table if column in without])
-    key = np.zeros(len(facts), np.int64)
-    for column in facts:
-        code, values = pd.factorize(facts[column])
-        key, _ = pd.factorize(key * (len(values) + 1) + code + 1)
-    _, first, fact_code = np.unique(key, return_index=True, return_inverse=True)
-    rows = facts.iloc[first].astype(object)
-    rows = rows.where(rows.notna(), None)
-    return as_ints(fact_code), [
-        {str(k): v.item() if isinstance(v, np.generic) else v for k, v in row.items() if v is not None}
+    code = facts.assign(all=0).groupby(["all", *facts], sort=False, dropna=False, observed=True).ngroup()
+    rows = facts[~code.duplicated()].astype(object)
+    return as_ints(code), [
+        {str(k): v.item() if isinstance(v, np.generic) else v for k, v in row.items() if not pd.isna(v)}
         for row in rows.to_dict("records")
     ]

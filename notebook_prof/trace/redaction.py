@@ -54,7 +54,41 @@ class Redaction:
 
     def of(self, trace: Trace) -> Trace:
         """Return the recording without source."""
-        return _redacted(trace, self)
+        slices = trace.slices
+        category = slices["category"].astype("str").to_numpy()
+        renamed = slices["name"].astype("object").to_numpy(copy=True)
+        for word, rename in (("python", self.python), ("annotation", self.annotation)):
+            rows = category == word
+            renamed[rows] = _each(renamed[rows], rename)
+        lines = slices["line"].astype("object")
+        lines = lines.where(lines.isna(), pd.Series(_each(lines.to_numpy(), self.python), index=lines.index))
+        slices = slices.assign(name=pd.Categorical(renamed), line=pd.Categorical(lines))
+        stacks, tracks = trace.stacks, trace.tracks
+        for column, replace in (("file", self.file), ("name", self.python)):
+            texts = _each(stacks[column].to_numpy(), replace)
+            stacks = stacks.assign(
+                **{column: pd.Series(texts, index=stacks.index, dtype=stacks[column].dtype)}
+            )
+        pid = (trace.metadata.get("cpu") or {}).get("pid")
+        own = (tracks["pid"] == (-1 if pid is None else pid)).fillna(False).to_numpy(bool)
+        chosen = (tracks["kind"] == "thread") & ~tracks["name"].str.fullmatch(_THREAD)
+        named = own & chosen.to_numpy(bool)
+        child = ~own & (tracks["pid"].notna() & tracks["kind"].isin(["thread", "process"])).to_numpy(bool)
+        shown = np.where(child, "process " + tracks["pid"].astype("str"), tracks["name"])
+        shown[named] = _each(shown[named], self.threads)
+        tracks = tracks.assign(name=pd.Series(shown, index=tracks.index, dtype=tracks["name"].dtype))
+        metadata = {key: trace.metadata[key] for key in _FACTS if key in trace.metadata}
+        metadata["tables"] = {
+            name: _scrubbed(name, table, self)
+            for name, table in (trace.metadata.get("tables") or {}).items()
+            if isinstance(table, pd.DataFrame)
+        }
+        report = ImportReport()
+        for issue in trace.report:
+            report.add(issue.code, issue.severity, issue.count)
+        tables = {"slices": slices, "stacks": stacks, "tracks": tracks}
+        rest = {name: getattr(trace, name) for name in ("counters", "flows", "steps", "allocations")}
+        return Trace({**tables, **rest}, metadata=metadata, report=report, span=trace.span)
 
     def file(self, name: str) -> str:
         """Replace the name of a file, except of a cell."""
@@ -73,42 +107,6 @@ class Redaction:
         if (cell := _OF_CELL.fullmatch(name)) is not None:
             return cell[1]
         return name if _FOREIGN.match(name) else self._annotations(name)
-
-
-def _redacted(trace: Trace, names: Redaction) -> Trace:
-    slices = trace.slices
-    category = slices["category"].astype("str").to_numpy()
-    renamed = slices["name"].astype("object").to_numpy(copy=True)
-    for word, rename in (("python", names.python), ("annotation", names.annotation)):
-        rows = category == word
-        renamed[rows] = _each(renamed[rows], rename)
-    lines = slices["line"].astype("object")
-    lines = lines.where(lines.isna(), pd.Series(_each(lines.to_numpy(), names.python), index=lines.index))
-    slices = slices.assign(name=pd.Categorical(renamed), line=pd.Categorical(lines))
-    stacks, tracks = trace.stacks, trace.tracks
-    for column, replace in (("file", names.file), ("name", names.python)):
-        texts = _each(stacks[column].to_numpy(), replace)
-        stacks = stacks.assign(**{column: pd.Series(texts, index=stacks.index, dtype=stacks[column].dtype)})
-    pid = (trace.metadata.get("cpu") or {}).get("pid")
-    own = (tracks["pid"] == (-1 if pid is None else pid)).fillna(False).to_numpy(bool)
-    chosen = (tracks["kind"] == "thread") & ~tracks["name"].str.fullmatch(_THREAD)
-    named = own & chosen.to_numpy(bool)
-    child = ~own & (tracks["pid"].notna() & tracks["kind"].isin(["thread", "process"])).to_numpy(bool)
-    shown = np.where(child, "process " + tracks["pid"].astype("str"), tracks["name"])
-    shown[named] = _each(shown[named], names.threads)
-    tracks = tracks.assign(name=pd.Series(shown, index=tracks.index, dtype=tracks["name"].dtype))
-    metadata = {key: trace.metadata[key] for key in _FACTS if key in trace.metadata}
-    metadata["tables"] = {
-        name: _scrubbed(name, table, names)
-        for name, table in (trace.metadata.get("tables") or {}).items()
-        if isinstance(table, pd.DataFrame)
-    }
-    report = ImportReport()
-    for issue in trace.report:
-        report.add(issue.code, issue.severity, issue.count)
-    tables = {"slices": slices, "stacks": stacks, "tracks": tracks}
-    rest = {name: getattr(trace, name) for name in ("counters", "flows", "steps", "allocations")}
-    return Trace({**tables, **rest}, metadata=metadata, report=report, span=trace.span)
 
 
 class _Numbered:

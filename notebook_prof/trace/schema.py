@@ -1,4 +1,4 @@
-"""The tables of a Trace, declared once with dtype, unit and meaning, for validation and documentation."""
+"""The tables of a Trace, declared once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import pandas as pd
 from ..background import checkpoint
 from ..errors import FormatError
 from .strings import as_text
-from .taxonomy import CATEGORIES, PHASES, STEP_SOURCES, TRACK_KINDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,106 +107,55 @@ def _empty(table: Table) -> pd.DataFrame:
     return table.frame({column.name: [] for column in table.columns})
 
 
-SLICES: Final = Table(
+SLICES: Final = Table.of(
     "slices",
-    (
-        Column("ts", "int64", "ns", "Start, from the start of the trace."),
-        Column("dur", "int64", "ns", "Duration; 0 for an instant."),
-        Column("name", "category", "", "What ran: `aten::mm`, a kernel's or a function's name."),
-        Column("category", "category", "", "One of " + " ".join(CATEGORIES) + "."),
-        Column("track", "int32", "", "Row key into `tracks`."),
-        Column("depth", "int16", "", "Number of slices of the track that are open around it."),
-        Column("parent", "Int64", "", "Row of the enclosing slice; missing at the top."),
-        Column(
-            "self_ns",
-            "int64",
-            "ns",
-            "Time in which it was the most recently started open slice of its track.",
-        ),
-        Column("step", "Int32", "", "Number of the step that it belongs to."),
-        Column("phase", "category", "", "One of " + " ".join(PHASES) + "; missing outside known phases."),
-        Column("correlation", "Int64", "", "The profiler's id that links a launch to its kernel."),
-        Column("device", "Int16", "", "Device index; missing on the host."),
-        Column("stream", "Int64", "", "Stream number; missing on the host."),
-        Column("shapes", "category", "", "Input shapes as text, as in `[[32, 3, 8, 8], [16, 3, 3, 3]]`."),
-        Column("module", "category", "", "Dotted path of the module, as in `layers.0.conv`."),
-        Column("stack", "Int64", "", "Leaf row key into `stacks`."),
-        Column(
-            "line",
-            "category",
-            "",
-            "Line of the user's source for which it ran, as in `cell:12`; device work has its launch's.",
-        ),
-    ),
+    "ts:int64 dur:int64 "  # ns from the start of the trace; the duration of an instant is 0
+    "name:category "  # what ran: `aten::mm`, a kernel's or a function's name
+    "category:category "  # one of `CATEGORIES`
+    "track:int32 "  # row key into `tracks`
+    "depth:int16 "  # number of slices of the track that are open around it
+    "parent:Int64 "  # row of the enclosing slice; missing at the top
+    "self_ns:int64 "  # time in which it was the most recently started open slice of its track
+    "step:Int32 "  # number of the step that it belongs to
+    "phase:category "  # one of `PHASES`; missing outside known phases
+    "correlation:Int64 "  # the profiler's id that links a launch to its kernel
+    "device:Int16 stream:Int64 "  # missing on the host
+    "shapes:category module:category "  # such as `[[32, 3, 8, 8], [16, 3, 3, 3]]` and `layers.0.conv`
+    "stack:Int64 "  # leaf row key into `stacks`
+    "line:category",  # line of the user's source for which it ran: `cell:12`; device work has its launch's
 )
-
-TRACKS: Final = Table(
+TRACKS: Final = Table.of(
     "tracks",
-    (
-        Column("track", "int32", "", "Key."),
-        Column("name", "str", "", "Thread, stream or counter name."),
-        Column("kind", "category", "", "One of " + " ".join(TRACK_KINDS) + "."),
-        Column("pid", "Int64", "", "Process id."),
-        Column("tid", "Int64", "", "Native thread id."),
-        Column("device", "Int16", "", "Device index."),
-        Column("stream", "Int64", "", "Stream number."),
-        Column("rank", "Int32", "", "Rank in a distributed job."),
-        Column("unit", "str", "", "Unit of a counter's values: `bytes`, `1`, `W`, `MHz`; else empty."),
-    ),
+    "track:int32 name:str "  # key, and name of the thread, stream or counter
+    "kind:category "  # one of `TRACK_KINDS`
+    "pid:Int64 tid:Int64 device:Int16 stream:Int64 rank:Int32 "
+    "unit:str",  # of a counter's values: `bytes`, `1`, `W`, `MHz`; else empty
 )
-
-COUNTERS: Final = Table(
-    "counters",
-    (
-        Column("track", "int32", "", "Row key into `tracks`."),
-        Column("ts", "int64", "ns", "From the start of the trace."),
-        Column("value", "float64", "", "In the track's unit."),
-    ),
-)
-
-FLOWS: Final = Table(
+COUNTERS: Final = Table.of("counters", "track:int32 ts:int64 value:float64")
+FLOWS: Final = Table.of(
     "flows",
-    (
-        Column("kind", "category", "", "`launch` (host → device) or `fwdbwd` (forward → backward)."),
-        Column("src", "int64", "", "Row of the slice where it starts."),
-        Column("dst", "int64", "", "Row of the slice where it ends."),
-    ),
+    "kind:category "  # one of `FLOW_KINDS`
+    "src:int64 dst:int64",  # rows of the slices where it starts and ends
 )
-
-STACKS: Final = Table(
+STACKS: Final = Table.of(
     "stacks",
-    (
-        Column("stack", "int64", "", "Key of this frame in its context."),
-        Column("parent", "Int64", "", "Key of the calling frame; missing at the root."),
-        Column("name", "str", "", "Function."),
-        Column("file", "str", "", "File, or empty."),
-        Column("line", "Int32", "", "Line, from 1."),
-    ),
+    "stack:int64 parent:Int64 "  # key of this frame in its context, and of the calling frame
+    "name:str file:str line:Int32",  # function, file (or empty), and line from 1
 )
-
-STEPS: Final = Table(
+STEPS: Final = Table.of(
     "steps",
-    (
-        Column("step", "int32", "", "Number of the step, from 0."),
-        Column("ts", "int64", "ns", "Start, from the start of the trace."),
-        Column("dur", "int64", "ns", "Duration on the host."),
-        Column("source", "category", "", "How it was found: " + " ".join(STEP_SOURCES) + "."),
-        Column("loop", "int32", "", "Number of its loop, in order of the loops' first steps."),
-    ),
+    "step:int32 ts:int64 dur:int64 "  # number from 0, start, and duration on the host
+    "source:category "  # how it was found: one of `STEP_SOURCES`
+    "loop:int32",  # number of its loop, in order of the loops' first steps
 )
-
-ALLOCATIONS: Final = Table(
+ALLOCATIONS: Final = Table.of(
     "allocations",
-    (
-        Column("ts", "int64", "ns", "From the start of the trace."),
-        Column("addr", "uint64", "", "Address of the block."),
-        Column("bytes", "int64", "bytes", "Size; negative when it is freed."),
-        Column("device", "int16", "", "Device index; -1 for the host."),
-        Column("allocated", "int64", "bytes", "The allocator's total after this event."),
-        Column("reserved", "int64", "bytes", "What the allocator holds of the system's memory after it."),
-        Column("slice", "Int64", "", "Row of the innermost slice in which it happened."),
-        Column("track", "int32", "", "Row key into `tracks` of its thread; -1 if unknown."),
-    ),
+    "ts:int64 addr:uint64 "
+    "bytes:int64 "  # size; negative when it is freed
+    "device:int16 "  # -1 for the host
+    "allocated:int64 reserved:int64 "  # the allocator's total after it, and what it holds of the system's
+    "slice:Int64 "  # row of the innermost slice in which it happened
+    "track:int32",  # row key into `tracks` of its thread; -1 if unknown
 )
 
 _TEXT: Final = ("object", "str", "string")

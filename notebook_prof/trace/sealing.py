@@ -22,6 +22,9 @@ from .trace import Trace
 
 Columns = dict[str, npt.NDArray[Any]]
 
+_EARLIEST: Final = np.iinfo(np.int64).min
+_LATEST: Final = np.iinfo(np.int64).max
+
 LONGEST_TEXT: Final = 2**20
 """Longest text in characters. The shapes of an operator on a few thousand tensors take 100,000."""
 
@@ -62,13 +65,15 @@ def seal(parts: Collected, window: tuple[int, int] | None, start: int | None = N
             int((table["ts"] + table["dur"]).max()) for table in (columns, steps, account) if len(table["ts"])
         )
     if window is None and start is not None:
-        counters = _from_start(counters, start)
+        counters = _within(counters, start=start)
     if window is None and end is not None:
         # what follows a cell, such as the display of its error, is not part of it
-        counters = _until(counters, end)
+        counters = _within(counters, end=end)
         allocations = {name: column[allocations["ts"] <= end] for name, column in allocations.items()}
-    origin = window[0] if window is not None else _origin(columns, steps, counters, allocations, account)
-    for table in (columns, steps, counters, allocations):
+    tables_of_times = (columns, steps, counters, allocations)
+    starts = [int(table["ts"].min()) for table in (*tables_of_times, account) if len(table["ts"])]
+    origin = window[0] if window is not None else min(starts, default=0)
+    for table in tables_of_times:
         table["ts"] = table["ts"] - origin
     checkpoint()
     order = order_by_start(columns["ts"], columns["dur"])
@@ -139,11 +144,6 @@ def _other_tables(parts: Collected, origin: int) -> dict[str, Any]:
         tables[name] = frame.assign(**{column: frame[column] - origin for column in times})
         time_columns[name] = list(times)
     return {"tables": tables, "table_times": time_columns}
-
-
-def _origin(*tables: Columns) -> int:
-    starts = [int(table["ts"].min()) for table in tables if len(table["ts"])]
-    return min(starts, default=0)
 
 
 def _nest(
@@ -252,24 +252,13 @@ def _counters(parts: Collected, window: tuple[int, int] | None) -> Columns:
     return _sorted_inside(table, ("ts", "track"), window)
 
 
-def _from_start(counters: Columns, start: int) -> Columns:
-    """Move the last reading of each counter before `start` to `start`, and drop earlier ones."""
-    ts, track = counters["ts"], counters["track"]
-    early = ts <= start
-    last = early.copy()
-    last[:-1] &= ~early[1:] | (track[1:] != track[:-1])
-    kept = {name: column[~early | last] for name, column in counters.items()}
-    return {**kept, "ts": np.maximum(kept["ts"], start)}
-
-
-def _until(counters: Columns, end: int) -> Columns:
-    """Move the first reading of each counter after `end` to `end`, and drop later ones."""
-    ts, track = counters["ts"], counters["track"]
-    late = ts >= end
-    first = late.copy()
-    first[1:] &= ~late[:-1] | (track[1:] != track[:-1])
-    kept = {name: column[~late | first] for name, column in counters.items()}
-    return {**kept, "ts": np.minimum(kept["ts"], end)}
+def _within(counters: Columns, start: int = _EARLIEST, end: int = _LATEST) -> Columns:
+    """Move the nearest reading of each counter outside `start` and `end` there, and drop further ones."""
+    # the last of those before `start`, and the first of those after `end`
+    ts = np.clip(counters["ts"], start, end)
+    table = pd.DataFrame({"track": counters["track"], "ts": ts})
+    drop = ((ts == start) & table.duplicated(keep="last")) | ((ts == end) & table.duplicated())
+    return {name: column[~drop] for name, column in {**counters, "ts": ts}.items()}
 
 
 def _allocations(parts: Collected, window: tuple[int, int] | None) -> Columns:

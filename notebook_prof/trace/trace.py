@@ -223,8 +223,10 @@ class Trace:
         for column, value in conditions.items():
             if value is not None:
                 values = _several(value)
-                if column in ("phase", "category"):
-                    _check_words(column, values, slices[column].cat.categories)
+                words = slices[column].cat.categories if column in ("phase", "category") else values
+                if unknown := [word for word in values if word not in words]:
+                    near = nearest(str(unknown[0]), words)
+                    raise SelectionError(f"no {column} {unknown[0]!r} in this trace: {near}")
                 keep &= slices[column].isin(values).to_numpy()
         part = self._subset(keep, where)
         if numbers is None:
@@ -338,12 +340,6 @@ def _rows_inside(frame: pd.DataFrame, window: Window) -> pd.DataFrame:
 
 def _several(value: Any) -> list[Any]:
     return [value] if isinstance(value, str | int | np.integer) else list(value)
-
-
-def _check_words(column: str, values: list[Any], words: pd.Index) -> None:
-    for value in values:
-        if value not in words:
-            raise SelectionError(f"no {column} {value!r} in this trace: {nearest(str(value), words)}")
 
 
 def _span(tables: Mapping[str, pd.DataFrame]) -> Window:

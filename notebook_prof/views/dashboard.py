@@ -35,26 +35,19 @@ def dashboard_document(trace: Trace) -> str:
     # under 50 kB; the page asks for what it draws. The figures are the same for every trace and for Bokeh 3.5
     # to 3.9: they are read from a file, so that the first view need not wait for Bokeh's models.
     start, end = float(trace.span.start), float(max(trace.span.end, trace.span.start + SHORTEST_VIEW_NS))
-    roots = json.loads(_figures())
-    _span(roots, {"start": start, "end": end})
+
+    def spanned(part: dict[str, Any]) -> dict[str, Any]:
+        if part.get("name") == "Range1d" and part.get("attributes", {}).get("name") in _SPANNED:
+            part["attributes"].update(start=start, end=end)
+        return part
+
+    roots = json.loads(_figures(), object_hook=spanned)
     return json.dumps({"version": VERSION, "title": "", "roots": roots}, separators=(",", ":"))
 
 
 @cache
 def _figures() -> str:
     return TEMPLATE.read_text(encoding="utf-8")
-
-
-def _span(part: Any, span: dict[str, float]) -> None:
-    """Set the ranges named in `_SPANNED` to the span."""
-    if isinstance(part, list):
-        for each in part:
-            _span(each, span)
-    elif isinstance(part, dict):
-        if part.get("name") == "Range1d" and part.get("attributes", {}).get("name") in _SPANNED:
-            part["attributes"].update(span)
-        for each in part.values():
-            _span(each, span)
 
 
 def dashboard_settings(trace: Trace, verdict: str, claims: Iterable[Claim] = ()) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import notebook_prof as nbp
 from notebook_prof.cli.main import main
 from notebook_prof.errors import SelectionError
 from notebook_prof.ranks.page import queries
-from notebook_prof.ranks.page.board import RankBoard, worth_showing
+from notebook_prof.ranks.page.board import RankBoard
 from notebook_prof.ranks.page.queries import RankProtocol
 from notebook_prof.ranks.profiles import Ranks
 
@@ -182,7 +182,7 @@ def test_a_report_says_which_timelines_it_holds(run: Ranks, tmp_path: Path, monk
     assert "no timelines" in timelines_in_file()["note"]
     with pytest.raises(SelectionError, match="no rank 9"):
         run.to_html(path, timelines=[9])
-    monkeypatch.setattr(worth_showing, "__kwdefaults__", {"most_ranks": 2, "most_slices": 10_000})
+    monkeypatch.setattr("notebook_prof.ranks.page.board.MOST_RANKS", 2)
     run.to_html(path)
     assert timelines_in_file()["ranks"] == [2, 3]
     assert "the timelines of ranks 2, 3: the latest (3), the earliest (2)." in timelines_in_file()["note"]

@@ -109,8 +109,8 @@ def test_stacked_steps_are_as_high_as_the_steps() -> None:
 def test_a_name_has_one_label_and_one_colour_in_all_figures() -> None:
     trace = drawn_trace(gpu=True)
     store = ViewStore(trace)
-    label = dict(zip(store.columns.names, store.short_names, strict=True))
-    colour = {n: NAMES[c] for n, c in zip(store.columns.names, store.name_colours, strict=True)}
+    label = dict(zip(store.columns.names, store.name_styles.labels, strict=True))
+    colour = {n: NAMES[c] for n, c in zip(store.columns.names, store.name_styles.codes, strict=True)}
     count = 0
     for figure in (figures.operators_figure, figures.kernels_figure, figures.flame_figure):
         data = _source(figure(trace, ALL))

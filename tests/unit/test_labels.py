@@ -82,7 +82,7 @@ def test_names_that_would_read_the_same_are_told_apart() -> None:
 def check_labels(trace: Trace) -> None:
     """No two names of a recording read the same, and none is lost."""
     store = ViewStore(trace)
-    names, labels = store.columns.names, store.short_names
+    names, labels = store.columns.names, store.name_styles.labels
     assert len(labels) == len(names)
     assert len(set(labels)) == len(set(names))
     assert all(label for label, name in zip(labels, names, strict=True) if name)

@@ -193,7 +193,7 @@ def test_units_come_from_names_and_missing_numbers_are_reported() -> None:
 @pytest.mark.parametrize("name", ["kernels", "memory"])
 def test_names_are_written_and_coloured_as_in_the_timeline(trace: Trace, name: str) -> None:
     store = ViewStore(trace)
-    looks = zip(store.short_names, store.name_colours, strict=True)
+    looks = zip(store.name_styles.labels, store.name_styles.codes, strict=True)
     look = dict(zip(store.columns.names, looks, strict=True))
     shown = 0
     for part in _ask(trace, name).content["parts"]:

@@ -167,14 +167,12 @@ class RankTables(RankSet):
         if self._between is None:
             found = self._frame("collectives")
             matches = matched(found) if len(found) else _NO_COLLECTIVES.empty()
-            clocks = clock_offsets(matches, self._hosts(), list(self._facts))
+            hosts = {rank: str(facts.get("host") or "") for rank, facts in self._facts.items()}
+            hosts = {rank: host for rank, host in hosts.items() if host not in ("", "localhost")}
+            clocks = clock_offsets(matches, hosts, list(self._facts))
             self._between = {"matched": matches, "clocks": clocks, "arrivals": arrivals(matches, clocks)}
             self._tell_between(matches, clocks, self._between["arrivals"])
         return self._between[name].copy(deep=False)
-
-    def _hosts(self) -> dict[int, str]:
-        hosts = {rank: facts.get("host", "") for rank, facts in self._facts.items()}
-        return {rank: str(host) for rank, host in hosts.items() if host and host != "localhost"}
 
     def _tell_between(self, matches: pd.DataFrame, clocks: pd.DataFrame, arrived: pd.DataFrame) -> None:
         refused = clocks[~clocks["aligned"]]

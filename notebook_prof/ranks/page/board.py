@@ -237,14 +237,11 @@ def worth_showing(
     late: pd.DataFrame,
     folded: pd.DataFrame,
     chosen: Sequence[int] = (),
-    *,
-    most_ranks: int = MOST_RANKS,
-    most_slices: int = MOST_SLICES,
 ) -> tuple[list[int], str]:
     """Return all ranks if they fit, else the most informative ones (at least one), and the reason."""
     # The reason is the end of a sentence. Chosen ranks come first, then the latest ones, outliers and
     # representatives.
-    if len(slices) <= most_ranks and sum(slices.values()) <= most_slices:
+    if len(slices) <= MOST_RANKS and sum(slices.values()) <= MOST_SLICES:
         return sorted(slices), "all ranks"
     behind = late[late["mean_late_ns"] > 0]["rank"].tolist()
     candidates = {
@@ -258,12 +255,12 @@ def worth_showing(
     }
     shown: list[int] = []
     parts = []
-    room = most_slices
+    room = MOST_SLICES
     for what, ranks in candidates.items():
         own = []
         for rank in ranks:
             size = slices.get(rank)
-            if size is None or rank in shown or len(shown) == most_ranks or (shown and size > room):
+            if size is None or rank in shown or len(shown) == MOST_RANKS or (shown and size > room):
                 continue
             shown.append(rank)
             own.append(rank)

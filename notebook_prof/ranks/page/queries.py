@@ -20,7 +20,7 @@ from ...views.dashboard import dashboard_document, dashboard_settings
 from ...views.page_queries import PageQueries
 from ...views.report.html_file import deflated_json, json_text
 from ...views.report.report import bytes_left, report_file, trace_blocks
-from ...views.report.static_html import AGAIN, without_kernel
+from ...views.report.static_html import AGAIN, html_table, without_kernel
 from .columns import page_columns, rank_rows
 from .figures import PANELS, page_document, page_settings
 from .frames import PageFrames
@@ -112,7 +112,6 @@ def _worth_showing(frames: PageFrames) -> list[str]:
 
 
 _ROWS: Final = 16
-_CELL: Final = "padding:2px 10px;text-align:right;white-space:nowrap"
 
 
 def rank_fragment(frames: PageFrames, headline: str, uid: str = "") -> str:
@@ -121,15 +120,14 @@ def rank_fragment(frames: PageFrames, headline: str, uid: str = "") -> str:
     first, *further = headline.split("\n")
     # lets a live view hide the fragment
     mark = f"nbp-static nbp-static-{escape(uid, quote=True)}" if uid else "nbp-static"
-    lines = ["".join(f'<th style="{_CELL}">{escape(head)}</th>' for head in ["rank", *table["heads"]])]
-    for rank, cells in zip(table["ranks"], table["rows"], strict=True):
-        lines.append("".join(f'<td style="{_CELL}">{escape(cell)}</td>' for cell in [str(rank), *cells]))
-    rows = "".join(f"<tr>{line}</tr>" for line in lines)
+    heads = ["rank", *map(escape, table["heads"])]
+    named = zip(table["ranks"], table["rows"], strict=True)
+    rows = html_table(heads, ([str(rank), *map(escape, cells)] for rank, cells in named), left=())
     more = f"<p>and {table['more']} more</p>" if table["more"] else ""
     said = f"<p><b>{escape(first)}</b>{''.join('<br>' + escape(line) for line in further)}</p>"
     again = AGAIN if uid else ""
     alone = without_kernel(uid) if uid else ""
-    return f'{alone}<div class="{mark}" style="font-size:13px">{said}<table>{rows}</table>{more}{again}</div>'
+    return f'{alone}<div class="{mark}" style="font-size:13px">{said}{rows}{more}{again}</div>'
 
 
 _TIMELINES: Final = "nbp-timelines-"

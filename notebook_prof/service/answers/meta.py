@@ -174,11 +174,11 @@ def names(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
         if room < 0:
             break
     stop = start + len(page)
-    labels = store.short_names[start:stop]
+    labels = store.name_styles.labels[start:stop]
     short = ["" if label == name else label for label, name in zip(labels, page, strict=True)]
     return pack(
         {"start": start, "names": page, "short": short, "next": stop if stop < len(every) else None},
-        {"colour": store.name_colours[start:stop]},
+        {"colour": store.name_styles.codes[start:stop]},
     )
 
 

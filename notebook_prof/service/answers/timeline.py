@@ -259,7 +259,7 @@ def _tint(store: ViewStore, tint: str, slices: npt.NDArray[Any]) -> npt.NDArray[
     if tint == "module":
         colours = np.append(store.module_colours, np.uint8(255))  # -1 (no module) reads the last
         return np.asarray(colours[store.grouping("module")[0][slices]], np.uint8)
-    return np.asarray(store.name_colours[np.maximum(c.name[slices], 0)], np.uint8)
+    return np.asarray(store.name_styles.codes[np.maximum(c.name[slices], 0)], np.uint8)
 
 
 # Curves over time: memory of a device with its peak, and counters as step lines.

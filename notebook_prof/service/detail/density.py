@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from ...trace.arrays import BoolArray, IntArray
+from ...trace.arrays import IntArray
 from .chosen import Chosen
 from .rows import RowIndex, spread
 
@@ -51,9 +51,7 @@ class LongestBlocks:
     def __init__(self, index: RowIndex) -> None:
         self._index = index
         self._levels: list[IntArray] = []
-        best = np.minimum(index.all_lengths(), _LONGEST_NS)
-        best <<= _POSITION_BITS
-        best |= np.arange(len(index), dtype=np.int64)
+        best = _packed(index.all_lengths(), np.arange(len(index), dtype=np.int64))
         while len(best) > _FAN:
             best = np.maximum.reduceat(best, np.arange(0, len(best), _FAN))
             self._levels.append(best)
@@ -72,7 +70,7 @@ class LongestBlocks:
                 break
             level += 1
         if level < 0:
-            best = _segment_max(lo, hi, lambda at: _packed(self._index, at))
+            best = _segment_max(lo, hi, lambda at: _packed(self._index.lengths(at), at))
         else:
             size = _FAN ** (level + 1)
             blocks = self._levels[level]
@@ -97,21 +95,20 @@ def density(
     busy = np.diff(index.busy_before(stops) - open_ns, axis=1)
     first, stop = stops[:, :-1], stops[:, 1:]
     carried = open_ns[:, :-1] > 0
-    longest = _longest_of_bins(index, blocks.longest(first, stop), carried, first)
+    # of every bin: a slice that begins inside, or the one carried into it
+    longest = blocks.longest(first, stop)
+    into, inside = first[carried] - 1, longest[carried]
+    longest[carried] = np.where((inside < 0) | (index.lengths(into) > index.lengths(inside)), into, inside)
     count = (stop - first) + carried
     return Density(float(origin), float(width), busy, count, longest, stops, open_ns)
 
 
-def _longest_of_bins(index: RowIndex, inside: IntArray, carried: BoolArray, first: IntArray) -> IntArray:
-    """Return the longest slice of every bin: one that begins inside, or the one carried into it."""
-    into, a = first[carried] - 1, inside[carried]
-    inside[carried] = np.where((a < 0) | (index.lengths(into) > index.lengths(a)), into, a)
-    return inside
-
-
-def _packed(index: RowIndex, at: IntArray) -> IntArray:
-    length = np.minimum(index.lengths(at), _LONGEST_NS)
-    return np.asarray((length << _POSITION_BITS) | at, np.int64)
+def _packed(length: IntArray, at: IntArray) -> IntArray:
+    """Return numbers in the order of the lengths, with the position of each."""
+    best = np.minimum(length, _LONGEST_NS)
+    best <<= _POSITION_BITS
+    best |= at
+    return best
 
 
 def _segment_max(lo: IntArray, hi: IntArray, take: Callable[[IntArray], IntArray]) -> IntArray:

@@ -94,11 +94,6 @@ class DrawnIndex(NamedTuple):
     wide: WideSlices
     blocks: LongestBlocks
 
-    @classmethod
-    def of(cls, rows: RowIndex) -> DrawnIndex:
-        """Build the indexes of a RowIndex."""
-        return cls(rows, WideSlices(rows), LongestBlocks(rows))
-
 
 class EarlyIndex:
     """An index of only some rows, ready long before that of all rows."""
@@ -116,7 +111,7 @@ class EarlyIndex:
         self._indexed = indexed
         rows = RowIndex(ts[slices], dur[slices], row[slices], len(indexed))
         rows.order = slices[rows.order].astype(rows.order.dtype)
-        self.drawn = DrawnIndex.of(rows)
+        self.drawn = DrawnIndex(rows, WideSlices(rows), LongestBlocks(rows))
 
     def holds(self, rows: IntArray) -> bool:
         """Return whether all these rows are here."""

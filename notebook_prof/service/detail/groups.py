@@ -189,7 +189,8 @@ class GroupIndex:
         inside = self._ts[slices] >= start
         slices, rows = slices[inside], rows[inside]
         codes = self._codes[slices]
-        np.add.at(totals.total_ns, codes, self._part(slices, start, end) - self._lengths(slices))
+        length = np.maximum(self._ts[slices] + self._dur[slices] - self._from(slices), 0)
+        np.add.at(totals.total_ns, codes, self._part(slices, start, end) - length)
         own_ns = self._own_ns(slices, rows, row_below, start, end)
         np.add.at(totals.self_ns, codes, own_ns - self._self_ns[slices])
 
@@ -214,9 +215,6 @@ class GroupIndex:
             is_late = late[at] == slices
             fresh[is_late] = until[at[is_late]]
         return fresh
-
-    def _lengths(self, slices: IntArray) -> IntArray:
-        return np.asarray(np.maximum(self._ts[slices] + self._dur[slices] - self._from(slices), 0))
 
     def _part(self, slices: IntArray, start: int, end: int) -> IntArray:
         right = np.minimum(self._ts[slices] + self._dur[slices], end)

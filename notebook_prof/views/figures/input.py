@@ -122,7 +122,10 @@ def pipeline_figure(trace: Trace, selection: Selection) -> Drawn | None:
         text_font_size="11px", text_baseline="middle", name="themed",
     )  # fmt: skip
     tooltips = _tooltips(table)
-    data = source({**_boxes(table, x, y), **tip_columns(tooltips)})
+    suspect = table["suspect"].to_numpy(dtype=bool)
+    frame = np.where(suspect, STATUS["bad"], "#555555").tolist()
+    looks = {"label": [shortened(name, 20) for name in table["name"]], "frame": frame}
+    data = source({"x": x, "y": y, **looks, "width": np.where(suspect, 3.0, 0.8), **tip_columns(tooltips)})
     boxes = plot.rect(
         "x", "y", width=0.6, height=0.5, source=data, fill_color=CATEGORIES["operator"], line_color="frame",
         line_width="width",
@@ -133,7 +136,7 @@ def pipeline_figure(trace: Trace, selection: Selection) -> Drawn | None:
     )  # fmt: skip
     tell(plot, boxes, tooltips)
     legend = {"operator": CATEGORIES["operator"], "how full its queue was": PHASES["data"]}
-    if table["suspect"].any():
+    if suspect.any():
         legend["suspected bottleneck"] = STATUS["bad"]
     return Drawn(plot, "The data pipeline", legend)
 
@@ -146,17 +149,6 @@ def _tooltips(table: pd.DataFrame) -> dict[str, list[str]]:
         "queue, mean": [f"{mean:.3g} of {length:g}" if mean == mean else "–" for mean, length in lengths],
         "processors": [format_share(value) for value in table["cpu_share"]],
         "bottleneck": ["suspected" if value else "no" for value in table["suspect"].tolist()],
-    }
-
-
-def _boxes(table: pd.DataFrame, x: Any, y: Any) -> dict[str, Any]:
-    suspect = table["suspect"].to_numpy(dtype=bool)
-    return {
-        "x": x,
-        "y": y,
-        "label": [shortened(name, 20) for name in table["name"]],
-        "frame": np.where(suspect, STATUS["bad"], "#555555").tolist(),
-        "width": np.where(suspect, 3.0, 0.8),
     }
 
 

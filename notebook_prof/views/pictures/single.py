@@ -64,7 +64,7 @@ def timeline(trace: Trace, selection: Selection) -> figure:
     plot.yaxis.ticker = FixedTicker(ticks=firsts)
     plot.yaxis.major_label_overrides = dict(zip(firsts, labels_without_heading(columns.tracks), strict=True))
     names = [columns.names[code] for code in columns.name[longest]]
-    colours = np.array(NAMES)[store.name_colours[columns.name[longest]]]
+    colours = np.array(NAMES)[store.name_styles.codes[columns.name[longest]]]
     lane = places[columns.row[longest]]
     source = ColumnDataSource(
         {
@@ -88,8 +88,10 @@ def timeline(trace: Trace, selection: Selection) -> figure:
 
 def operator_table(trace: Trace, selection: Selection) -> DataTable:
     """Return the operators under the selection, by self time; at most 1,000."""
-    table = filtered(analysis.operators, _of_tracks(trace, selection), selection.to_state())
-    table = table.head(MAX_OPERATORS)
+    if selection.track is not None or selection.rank is not None:
+        tracks = trace.tracks
+        trace = trace.sel(track=tracks.loc[selection.mask(tracks[["track", "rank"]]), "track"].tolist())
+    table = filtered(analysis.operators, trace, selection.to_state()).head(MAX_OPERATORS)
     heads = {"name": "name", "count": "calls", "self": "self", "total": "total", "share": "share"}
     cells: dict[str, Any] = {
         "name": table["name"].astype(object).to_numpy(),
@@ -116,14 +118,6 @@ def operator_table(trace: Trace, selection: Selection) -> DataTable:
         source=ColumnDataSource(cells), columns=shown, index_position=None, reorderable=False,
         sizing_mode="stretch_width", height=400,
     )  # fmt: skip
-
-
-def _of_tracks(trace: Trace, selection: Selection) -> Trace:
-    """Return the slices on the selected tracks, and on those of the selected ranks."""
-    if selection.track is None and selection.rank is None:
-        return trace
-    tracks = trace.tracks
-    return trace.sel(track=tracks.loc[selection.mask(tracks[["track", "rank"]]), "track"].tolist())
 
 
 def memory_curve(trace: Trace, selection: Selection) -> UIElement:

@@ -82,7 +82,7 @@ def timeline(store: ViewStore, selection: Selection, width: int, most_lanes: int
         y = lanes + LANE * float(data["slot"][k])
         wide = max(float(x1[k] - x0[k]) - 0.4, 0.6)
         scene.parts.append(Rect(float(x0[k]), y + 1, wide, LANE - 2, colour))
-        if text := fit(store.short_names[int(data["name"][k])], wide - 6):
+        if text := fit(store.name_styles.labels[int(data["name"][k])], wide - 6):
             scene.parts.append(
                 Label(float(x0[k]) + 3, y + LANE / 2, text, ON_COLOUR if data["match"][k] else MUTED)
             )
@@ -114,7 +114,7 @@ def operators(store: ViewStore, selection: Selection, width: int) -> Scene:
         if k % 2:
             scene.parts.append(Rect(0, y - LANE / 2, width, LANE, STRIPE))
         code = int(data["name"][k])
-        scene.parts.append(Rect(10, y - 4, 8, 8, NAMES[int(store.name_colours[code])]))
+        scene.parts.append(Rect(10, y - 4, 8, 8, NAMES[int(store.name_styles.codes[code])]))
         cells = (
             format_count(int(data["count"][k])),
             format_ns(float(data["total_ns"][k])),
@@ -123,7 +123,7 @@ def operators(store: ViewStore, selection: Selection, width: int) -> Scene:
             format_share(float(data["share"][k])),
         )
         ink = INK if selection.name is None or label in selection.name else MUTED
-        scene.parts.append(Label(24, y, fit(store.short_names[code], right[0] - 80), ink))
+        scene.parts.append(Label(24, y, fit(store.name_styles.labels[code], right[0] - 80), ink))
         scene.parts += [Label(x, y, cell, ink, "end") for x, cell in zip(right, cells, strict=True)]
     more = answer.content["rows"] - len(labels)
     if more > 0:

@@ -100,7 +100,7 @@ def payload(store: ViewStore, part: FilePart | None, events: int) -> dict[str, A
         "steps": head["data"],
         **_all_names(store),
         "lineLabels": store.line_labels[:-1],
-        "colours": store.name_colours.tolist(),
+        "colours": store.name_styles.codes.tolist(),
         "waits": np.flatnonzero(store.waits).tolist(),
         "moduleColours": store.module_colours.tolist() if "module" in groups else [],
         "legends": {tint: legend(store, {}, {"tint": tint}).content for tint in head["content"]["tints"]},

@@ -60,7 +60,8 @@ def fragment(
     parts = [f'{without_kernel(uid) if uid else ""}<div class="{mark}" style="font-size:13px">']
     if not store.columns.n:
         return "".join([*parts, _heap(trace) or _nothing(verdict), "</div>"])
-    first, *further = [_marked_up(line) for line in verdict.split("\n") if line] or [""]
+    lines = [re.sub("`([^`]+)`", r"<code>\1</code>", escape(line)) for line in verdict.split("\n") if line]
+    first, *further = lines or [""]
     if first:
         parts.append(f"<p>{'<br>'.join([f'<b>{first}</b>', *further])}</p>")
     for part in (_picture, _account, _memory_and_phases, _lines, _stack):
@@ -74,11 +75,6 @@ def fragment(
     return "".join([*parts, "</div>"])
 
 
-def _marked_up(line: str) -> str:
-    """Return a line as HTML. Text between backticks becomes code."""
-    return re.sub("`([^`]+)`", r"<code>\1</code>", escape(line))
-
-
 def without_kernel(uid: str) -> str:
     """Return a style that hides the output below the static form while it contains only text."""
     # Jupyter writes a text (``Error displaying widget``) if the widget of a saved notebook no longer has a
@@ -88,7 +84,7 @@ def without_kernel(uid: str) -> str:
     return f"<style>{below}:not(:has(*)) {{ display: none; }}</style>"
 
 
-def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], left: Sequence[int] = (0,)) -> str:
+def html_table(heads: Sequence[str], rows: Iterable[Sequence[str]], left: Sequence[int] = (0,)) -> str:
     """Return a table of cells in HTML, with some columns aligned to the left."""
     styles = [f"{_CELL};text-align:left" if k in left else _CELL for k in range(len(heads))]
     lines = ["".join(f'<th style="{style}">{head}</th>' for style, head in zip(styles, heads, strict=True))]
@@ -113,7 +109,7 @@ def _heap(trace: Trace, most: int = 15) -> str:
     ]
     return (
         '<p style="font-size:16px"><b>There is no timeline, only blocks of the heap: the largest by line.'
-        f"</b></p>{_table(('line', 'allocated by', 'bytes', 'share'), rows, left=(0, 1))}"
+        f"</b></p>{html_table(('line', 'allocated by', 'bytes', 'share'), rows, left=(0, 1))}"
         "<p><code>p.memory.heap()</code> has all of them.</p>"
     )
 
@@ -213,7 +209,7 @@ def _lines(store: ViewStore) -> str:
         times = (escape(format_ns(row[name])) for name in ("total_ns", "self_ns"))
         rows.append((source, *times, _bar(row["share"])))
     heads = ("line", "total", "self", f"of {whole_of(store.trace, {})}")
-    return _table(heads, rows, left=(0, 3)) + _more(len(table) - _LINES, "line")
+    return html_table(heads, rows, left=(0, 3)) + _more(len(table) - _LINES, "line")
 
 
 def _stack(store: ViewStore) -> str:
@@ -230,7 +226,7 @@ def _stack(store: ViewStore) -> str:
         for depth, name, total, share in zip(*(table[key].head(_FRAMES) for key in _STACK), strict=True)
     ]
     heads = ("heaviest stack", "total", "of thread time")
-    return _table(heads, rows, left=(0, 2)) + _more(len(table) - _FRAMES, "call", " below")
+    return html_table(heads, rows, left=(0, 2)) + _more(len(table) - _FRAMES, "call", " below")
 
 
 def _bar(share: float) -> str:
@@ -248,10 +244,10 @@ def _operators(store: ViewStore, selection: Selection) -> str:
     rows = []
     for k in range(size):
         code = int(data["name"][k])
-        swatch = f'<span style="color:{NAMES[int(store.name_colours[code])]}">&#9632;</span> '
+        swatch = f'<span style="color:{NAMES[int(store.name_styles.codes[code])]}">&#9632;</span> '
         spent = [format_ns(data[column][k]) if data[column][k] else "" for column in times.values()]
         cells = (format_count(int(data["count"][k])), *spent, format_share(data["share"][k]))
-        rows.append((swatch + escape(cut(store.short_names[code], _NAME)), *map(escape, cells)))
-    return _table(("name", "count", *times, "self share"), rows) + _more(
+        rows.append((swatch + escape(cut(store.name_styles.labels[code], _NAME)), *map(escape, cells)))
+    return html_table(("name", "count", *times, "self share"), rows) + _more(
         answer.content["rows"] - size, "name"
     )

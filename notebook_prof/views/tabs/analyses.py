@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -19,45 +19,37 @@ NO_STEPS = (
 )
 
 
-def without_steps(trace: Trace) -> str:
-    """Return why there are no steps."""
-    return "" if len(trace.steps) or recorded_table(trace, "step_trace") is not None else NO_STEPS
+def unless(recorded: Callable[[Trace], object], sentence: str) -> Callable[[Trace], str]:
+    """Return a function of a trace: the sentence, or an empty text if something was recorded."""
+    return lambda trace: "" if recorded(trace) else sentence
 
 
-def without_memory(trace: Trace) -> str:
-    """Return why there is no memory."""
-    if len(trace.allocations) or len(analysis.memory(trace)):
-        return ""
-    return "No memory events were recorded. Record with --memory (or memory=True) to see them."
-
-
-def without_input(trace: Trace) -> str:
-    """Return why the origin of the data is unknown."""
-    if recorded_table(trace, "minddata_queue") is not None or (
-        has_value(trace, "phase", "data") and len(trace.steps)
-    ):
-        return ""
-    return (
-        "How steps got their data was not recorded: there is no DataLoader and no phase data. "
-        "Use a DataLoader, or put nbp.annotate('load', phase='data') around the loading code."
-    )
-
-
-def without_collectives(trace: Trace) -> str:
-    """Return why there is no communication."""
-    if has_value(trace, "category", "collective") or recorded_table(trace, "collectives") is not None:
-        return ""
-    return "No communication was recorded: this run used one process, or its collectives were not recorded."
-
-
-def without_device(trace: Trace) -> str:
-    """Return why there is no device."""
-    if (trace.tracks["kind"] == "stream").any():
-        return ""
-    return (
-        "No work of a GPU or other device was recorded: this run used the host, "
-        "or its kernels were not recorded."
-    )
+without_steps: Final = unless(
+    lambda trace: len(trace.steps) or recorded_table(trace, "step_trace") is not None, NO_STEPS
+)
+without_memory: Final = unless(
+    lambda trace: len(trace.allocations) or len(analysis.memory(trace)),
+    "No memory events were recorded. Record with --memory (or memory=True) to see them.",
+)
+without_input: Final = unless(
+    lambda trace: (
+        recorded_table(trace, "minddata_queue") is not None
+        or (has_value(trace, "phase", "data") and len(trace.steps))
+    ),
+    "How steps got their data was not recorded: there is no DataLoader and no phase data. "
+    "Use a DataLoader, or put nbp.annotate('load', phase='data') around the loading code.",
+)
+without_collectives: Final = unless(
+    lambda trace: (
+        has_value(trace, "category", "collective") or recorded_table(trace, "collectives") is not None
+    ),
+    "No communication was recorded: this run used one process, or its collectives were not recorded.",
+)
+without_device: Final = unless(
+    lambda trace: (trace.tracks["kind"] == "stream").any(),
+    "No work of a GPU or other device was recorded: this run used the host, or its kernels were not "
+    "recorded.",
+)
 
 
 def has_value(trace: Trace, column: str, value: str) -> bool:

@@ -9,6 +9,7 @@ from ...analysis.memory.names import memory_names
 from ...analysis.notebook.cells import cells
 from ...analysis.notebook.recorded import is_notebook
 from ...trace import Trace
+from .analyses import unless
 from .base import Absent, Panel, Tab, Table
 
 _SHOWN: Final = ("name", "wall_ns", "share", "cores", "peak_bytes", "kept_bytes", "runs", "stale")
@@ -17,9 +18,7 @@ _HOLDERS: Final = ("name", "kind", "bytes", "share", "made_in", "used_in")
 _MOST: Final = 10
 
 
-def without_cells(trace: Trace) -> str:
-    """Return why there are no cells."""
-    return "" if is_notebook(trace) else "This is not a notebook's session: %profile_notebook records one."
+without_cells: Final = unless(is_notebook, "This is not a notebook's session: %profile_notebook records one.")
 
 
 def cells_panel(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:

@@ -35,13 +35,14 @@ def device(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
         longest = gaps.sort_values("dur", ascending=False, kind="stable").head(_MOST_GAPS)
         gone = [name for name in ("step", "phase") if longest[name].isna().all()]
         title = f"The {len(longest)} longest gaps" if len(longest) < len(gaps) else "Gaps, the longest first"
-        parts.append(
-            Table(
-                longest[list(_GAPS)].drop(columns=gone), {"step": "text", "device": "text"},
-                select=_select(longest), title=title, call="p.device.idle()",
-                of=analysis.device_idle,
-            )
-        )  # fmt: skip
+        # the gap as a window, and the work that ended it in focus
+        rows = zip(*(longest[name].tolist() for name in ("ts", "dur", "next")), strict=True)
+        select = [
+            {"window": (ts, ts + dur), "focus": None if pd.isna(row) else int(row)} for ts, dur, row in rows
+        ]
+        parts.append(Table(longest[list(_GAPS)].drop(columns=gone), {"step": "text", "device": "text"},
+                           select=select, title=title, call="p.device.idle()",
+                           of=analysis.device_idle))  # fmt: skip
     return Panel("Device", tuple(parts), (*followed(analysis.device), "step", "phase"))
 
 
@@ -68,12 +69,6 @@ def _facts(trace: Trace, state: Mapping[str, Any], busy: pd.DataFrame) -> Facts:
     of = f"of {format_ns(whole.window_ns)}, first to last work"
     facts[:0] = [Fact("busy", format_share(whole.share), of), Fact("idle", format_share(1 - whole.share), of)]
     return Facts(tuple(facts))
-
-
-def _select(gaps: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the gap as a window, and the work that ended it in focus."""
-    rows = zip(gaps["ts"].tolist(), gaps["dur"].tolist(), gaps["next"].tolist(), strict=True)
-    return [{"window": (ts, ts + dur), "focus": None if pd.isna(row) else int(row)} for ts, dur, row in rows]
 
 
 TAB: Final = Tab(

@@ -150,62 +150,47 @@ def _ending(row: dict[str, Any]) -> str:
     return f"Worker {row['worker']} (process {row['pid']}) {how}{item}."
 
 
+_CODES: Final = dict.fromkeys(("pid", "worker", "batch", "epoch", "exit", "in_item"), "code")
+_HEADS: Final = {
+    "mean_ns": "an item",
+    "part": "part of a batch",
+    "rate": "predicted batches/s",
+    "measured": "measured batches/s",
+    "wait_ns": "waited for",
+    "items_ns": "making items",
+    "collate_ns": "collating",
+    "send_ns": "sending",
+    "receive_ns": "receiving",
+    "loop_ns": "used for",
+    "cpu_ns": "CPU time",
+    "delay_ns": "ready, no core",
+    "start_ns": "starting",
+    "in_item": "was in item",
+    "ts": "begun",
+}
+
+
 def loader_tables(trace: Trace) -> list[Part]:
     """Return tables of the loaders: predicted rates, workers, parts of a batch, batches."""
     batches = analysis.loader_batches(trace)
     if not len(batches):
         return []
-    parts: list[Part] = [_parts_of_batches(trace), _rates(trace), _workers(trace), _batches(batches)]
-    return [part for part in parts if isinstance(part, Table) and len(part.frame)]
-
-
-def _parts_of_batches(trace: Trace) -> Table:
-    table = _short(analysis.loader_transforms(trace))
-    heads = {"total_ns": "total", "mean_ns": "an item", "part": "part of a batch"}
-    units = {"mean_ns": "ns"}
-    return Table(table, units, heads, title="Making batches", call="p.input.transforms()", bars=["total_ns"])
-
-
-def _rates(trace: Trace) -> Table:
-    table = _short(analysis.loader_throughput(trace))
-    units = {"rate": "number", "measured": "number", "workers": "count"}
-    heads = {"rate": "predicted batches/s", "measured": "measured batches/s"}
-    return Table(table, units, heads, title="With another number of workers", call="p.input.throughput()")
-
-
-def _workers(trace: Trace) -> Table:
-    table = _short(analysis.loader_workers(trace))
-    units = {"pid": "code", "worker": "code", "exit": "code", "in_item": "code"}
-    heads = {
-        "items_ns": "making items",
-        "collate_ns": "collating",
-        "send_ns": "sending",
-        "cpu_ns": "CPU time",
-        "delay_ns": "ready, no core",
-        "start_ns": "starting",
-        "in_item": "was in item",
-    }
-    return Table(table, units, heads, title="Workers", call="p.input.workers()")
-
-
-def _batches(batches: pd.DataFrame) -> Table:
     longest = batches.sort_values("wait_ns", ascending=False, kind="stable", na_position="last")
-    table = _short(longest.head(MOST_BATCHES).drop(columns=["next_ts"]))
-    if not table["failed"].any():
-        table = table.drop(columns="failed")
-    units = {"pid": "code", "worker": "code", "batch": "code", "epoch": "code"}
-    heads = {
-        "wait_ns": "waited for",
-        "items_ns": "making items",
-        "collate_ns": "collating",
-        "send_ns": "sending",
-        "receive_ns": "receiving",
-        "loop_ns": "used for",
-        "cpu_ns": "CPU time",
-        "delay_ns": "ready, no core",
-        "ts": "begun",
-    }
-    return Table(table, units, heads, title="Batches, longest wait first", call="p.input.batches()")
+    longest = longest.head(MOST_BATCHES).drop(columns="next_ts")
+    tables = (
+        ("Making batches", "transforms", analysis.loader_transforms(trace)),
+        ("With another number of workers", "throughput", analysis.loader_throughput(trace)),
+        ("Workers", "workers", analysis.loader_workers(trace)),
+        (
+            "Batches, longest wait first", "batches",
+            longest if longest["failed"].any() else longest.drop(columns="failed"),
+        ),
+    )  # fmt: skip
+    return [
+        Table(_short(table), _CODES, _HEADS, title=title, call=f"p.input.{call}()",
+              bars=["total_ns"] if call == "transforms" else [])
+        for title, call, table in tables if len(table)
+    ]  # fmt: skip
 
 
 def _short(table: pd.DataFrame) -> pd.DataFrame:

@@ -11,7 +11,7 @@ from ... import analysis
 from ...selection import filtered
 from ...trace import Trace
 from .. import figures
-from .analyses import followed, selection_of
+from .analyses import followed, selection_of, unless
 from .base import Absent, Panel, Tab, Table, pictures
 
 
@@ -34,14 +34,11 @@ def _is_zero(column: Any) -> bool:
     return number and not bool(np.any(column.to_numpy(na_value=0)))
 
 
-def without_modules(trace: Trace) -> str:
-    """Return why there are no modules."""
-    if trace.slices["module"].notna().any():
-        return ""
-    return (
-        "No modules were recorded. Record with modules (the torch collector does unless told --no-modules), "
-        "or with_modules=True and with_stack=True of torch.profiler."
-    )
+without_modules: Final = unless(
+    lambda trace: trace.slices["module"].notna().any(),
+    "No modules were recorded. Record with modules (the torch collector does unless told --no-modules), "
+    "or with_modules=True and with_stack=True of torch.profiler.",
+)
 
 
 TAB: Final = Tab(

@@ -30,8 +30,11 @@ def overview(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
         parts.append(_phases(tables.phases, f"{call}.phases"))
     if len(tables.events):
         events = tables.events
-        select = [_of_event(side, category, phase) for side, category, phase in zip(
-            events["side"], events["category"], events["phase"], strict=True)]  # fmt: skip
+        rows = events[["category", "phase"]].to_dict("records")
+        select = [
+            {str(key): None if pd.isna(v) or v == "none" else str(v) for key, v in row.items()}
+            for row in rows
+        ]
         parts.append(Table(events, select=select, title="Time by category and phase", call=f"{call}.events"))
     parts += _compilations(trace)
     if len(tables.annotations):
@@ -116,13 +119,6 @@ def _phases(phases: pd.DataFrame, call: str) -> Table:
     ]
     return Table(phases.drop(columns=list(gone)), select=select, title="Time by phase, over the steps",
                  call=call)  # fmt: skip
-
-
-def _of_event(side: str, category: object, phase: object) -> dict[str, Any]:
-    values = {"category": category, "phase": phase}
-    return {
-        name: str(value) if value != "none" and pd.notna(value) else None for name, value in values.items()
-    }
 
 
 TAB: Final = Tab(

@@ -10,7 +10,7 @@ from ...analysis.device.roofline import ceilings_of
 from ...selection import filtered
 from ...trace import Trace
 from .. import figures
-from .analyses import followed, selection_of
+from .analyses import followed, selection_of, unless
 from .base import Absent, Note, Panel, Tab, Table, pictures
 
 _UNKNOWN = (
@@ -51,15 +51,11 @@ def roofline(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
     return Panel("Roofline", (Note(text), *drawn, part), followed(analysis.roofline))
 
 
-def without_shapes(trace: Trace) -> str:
-    """Return why no work is known."""
-    tables = trace.metadata.get("tables")
-    if trace.slices["shapes"].notna().any() or (isinstance(tables, dict) and "operators" in tables):
-        return ""
-    return (
-        "No shapes were recorded, so the work is unknown: %%profile records them unless given "
-        "--no-shapes, torch.profiler with record_shapes=True."
-    )
+without_shapes: Final = unless(
+    lambda trace: trace.slices["shapes"].notna().any() or "operators" in (trace.metadata.get("tables") or {}),
+    "No shapes were recorded, so the work is unknown: %%profile records them unless given "
+    "--no-shapes, torch.profiler with record_shapes=True.",
+)
 
 
 TAB: Final = Tab(
