@@ -6,13 +6,13 @@ import signal
 import threading
 import time
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Final
-
-if TYPE_CHECKING:
-    from typing import Self  # from Python 3.11 on
+from typing import Any, Final, TypeVar
 
 PATIENCE_S: Final = 10.0
 """Seconds an interrupt waits at most: after that, another one is raised at once, in case our code hangs."""
+
+
+_Counting = TypeVar("_Counting", bound="CountedInterrupts")
 
 
 class CountedInterrupts:
@@ -34,7 +34,7 @@ class CountedInterrupts:
         self.count = 0
         self.before: Any = None
 
-    def __enter__(self) -> Self:
+    def __enter__(self: _Counting) -> _Counting:
         __tracebackhide__ = True
         if threading.current_thread() is threading.main_thread():
             before = signal.getsignal(signal.SIGINT)

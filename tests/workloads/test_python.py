@@ -67,7 +67,7 @@ def test_c_code_is_not_blamed_on_the_next_call(play: Play) -> None:
     share = printed_number(run, "matmul loop") / run.cell_s
     assert abs(run.line_share(9) - share) <= margin(run)
     assert run.source_share("r = X.T @ g") >= 0.8 * share
-    assert run.source_share("move(r)") <= 0.1
+    assert run.source_share("move(r)") <= 0.2, "a call of nothing"
     assert "def move" not in run.verdict.splitlines()[0]
     assert "X.T @ g" in run.verdict
 
