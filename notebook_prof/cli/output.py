@@ -18,7 +18,7 @@ Rows: TypeAlias = Sequence[Sequence[str]]
 
 
 def grid(heads: Sequence[str], rows: Rows) -> str:
-    """Return a table with lines around cells, which may have several lines."""
+    """Return a table with borders; a cell may have several lines."""
     cells = [[cell.split("\n") for cell in row] for row in (heads, *rows)]
     widths = [max(len(line) for row in cells for line in row[i]) for i in range(len(heads))]
     widths = [max(width, len(head) + 2) for width, head in zip(widths, heads, strict=True)]

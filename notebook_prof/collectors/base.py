@@ -53,7 +53,7 @@ class Collector(ABC):
         """Return whether this collector can record in this process. Loads nothing heavy."""
 
     def claims(self) -> frozenset[str]:
-        """Return the part of `holds` that this instance needs, if there are several ways to record."""
+        """Return what this instance needs of `holds`; it differs if there are several ways to record."""
         return self.holds
 
     def open(self) -> None:  # noqa: B027 (optional)

@@ -47,7 +47,7 @@ def nodes_of(source: str) -> Iterator[ast.AST]:
 
 
 def loops_of(source: str) -> list[tuple[int, int]]:
-    """Return the first line, which is the head, and the last line of every loop."""
+    """Return the first and last line of every loop. The first line is its head."""
     kinds = ast.For | ast.AsyncFor | ast.While
     return [(one.lineno, one.end_lineno or one.lineno) for one in nodes_of(source) if isinstance(one, kinds)]
 

@@ -28,7 +28,7 @@ _CALL: Final = "__import__('notebook_prof.jupyter.run', None, None, ['{name}']).
 
 
 def strip_magic(lines: list[str]) -> list[str]:
-    """Turn a first line ``%%profile …`` into a constant that has no effect, if its options are valid."""
+    """Replace a first line ``%%profile …`` by a constant without effect, if its options are valid."""
     # IPython calls this several times per cell, also to check whether the cell is complete, so this has no
     # side effects. The constant keeps the line numbers, and `CellTransformer` recognises it. If the options
     # are invalid, the line stays, and the registered magic reports the error.

@@ -218,7 +218,7 @@ class LiveState:
 
 
 def time_by_line(ts: IntArray, line: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the lines of marks, ascending, and the time from each mark to the next one."""
+    """Return the lines of the marks, in ascending order, and the time from each mark to the next."""
     lines, number = np.unique(line[:-1], return_inverse=True)
     spent = np.zeros(len(lines), np.int64)
     np.add.at(spent, number, np.maximum(np.diff(ts), 0))

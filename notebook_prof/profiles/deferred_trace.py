@@ -70,7 +70,7 @@ class _TraceBuild:
         self._thread: threading.Thread | None = None
 
     def start(self, later: bool = False) -> None:
-        """Run the build in a new thread unless it has begun, or `later` in that of queued builds."""
+        """Start the build, unless it has begun, in a new thread or (`later`) in that of queued builds."""
         with self._lock:
             if self._build is None or self._thread is not None:
                 return

@@ -158,7 +158,7 @@ def operator_table(operators: pd.DataFrame, by: str, rows: int) -> PlainText:
 
 
 def aligned(rows: Sequence[Sequence[str]], left: Container[int] = ()) -> list[str]:
-    """Return rows as lines with columns two spaces apart, to the right except those in `left`."""
+    """Format rows as lines. Columns are two spaces apart and right-aligned, except those in `left`."""
     pads = [str.ljust if i in left else str.rjust for i in range(len(rows[0]))]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [

@@ -150,7 +150,7 @@ def _changed_source(c: Comparison) -> str:
 
 
 def edits(changes: pd.DataFrame) -> tuple[str, str]:
-    """From `source_changes`, write which lines are changed or new, and how many were deleted."""
+    """Format `source_changes`: the changed and new lines, and the number of deleted lines."""
     edited = changes.loc[changes["change"].isin(["changed", "new"]), "b_line"]
     gone = int((changes["change"] == "gone").sum())
     return lines_text(edited) if len(edited) else "", format_items(gone, "line") if gone else ""

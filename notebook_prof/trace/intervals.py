@@ -144,7 +144,7 @@ def contains(intervals: Intervals, instants: npt.ArrayLike) -> npt.NDArray[np.bo
 
 
 def containing(intervals: Intervals, instants: npt.ArrayLike) -> IntArray:
-    """Return the index of the disjoint, half-open interval around each of the `instants`; -1 for none."""
+    """Return the index of the disjoint, half-open interval that contains each instant; -1 if none does."""
     starts, ends = intervals
     at = as_ints(instants)
     i = np.searchsorted(starts, at, side="right") - 1

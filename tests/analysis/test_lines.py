@@ -50,7 +50,7 @@ for i in range(10):
     opt.step()
 """
 FORWARD = [7, 8, 13, 14]
-"""Lines of `PLAIN` that have a backward: a starved sampler sees less of 7 and 8, which then counts for 13."""
+"""Lines of `PLAIN` with a backward. A starved sampler attributes some of lines 7 and 8 to line 13."""
 TOP_LEVEL = """%%profile
 w = torch.randn(256, 256, requires_grad=True)
 class Twice(torch.autograd.Function):

@@ -123,7 +123,7 @@ HEAT_TITLES = "() => [...document.querySelectorAll('.nbp-heat:has(b)')].map(({ti
 
 
 def slept_before(title: str) -> bool:
-    """Whether this line slept for 0.2 s in the run before; a busy machine may add to that."""
+    """Return whether this line slept for at least 0.2 s in the previous run."""
     before = re.search(r"the run before ([\d.]+) (m?)s", title)
     return before is not None and float(before[1]) * (1 if before[2] else 1000) >= 200
 

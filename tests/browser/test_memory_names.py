@@ -28,7 +28,7 @@ UNBOUNDED = """
 from notebook_prof.collectors.system.names.watch import walk_names
 walk_names.__defaults__ = (10**12,)
 """
-"""However slow the machine is, the names are walked to the end."""
+"""Finish the walk over names on a slow machine too."""
 
 
 def test_without_memory_enough_a_profile_opens_on_names(notebook: Callable[..., NotebookPage]) -> None:

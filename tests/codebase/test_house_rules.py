@@ -85,7 +85,7 @@ def test_nothing_committed_names_a_machine() -> None:
 
 @cache
 def documented() -> dict[str, set[str]]:
-    """The methods with a docstring of each class, which a subclass need not repeat."""
+    """The documented methods of each class. A subclass need not document them again."""
     classes = [node for path in FILES for node in nodes(path) if isinstance(node, ast.ClassDef)]
     functions = {one.name: [x for x in one.body if isinstance(x, ast.FunctionDef)] for one in classes}
     return {name: {x.name for x in own if ast.get_docstring(x)} for name, own in functions.items()}

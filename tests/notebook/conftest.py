@@ -29,7 +29,7 @@ COMPLETE_NAMES = """
 from notebook_prof.collectors.system.names import watch
 watch.walk_names.__defaults__ = (10**10,)
 """
-"""A slow machine has not found all names after 50 ms of CPU time: a walk ends after 10 s here."""
+"""Raise the CPU limit of a walk from 50 ms to 10 s, so that a slow machine finds all names."""
 
 
 @dataclass

@@ -19,7 +19,7 @@ SPIN = """
 
 @pytest.fixture(scope="module")
 def own_kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
-    """A kernel whose cells wait for py-spy as long as a loaded machine needs."""
+    """A kernel that waits for py-spy long enough even on a loaded machine."""
     for made in new_kernel(tmp_path_factory.mktemp("ipython")):
         made.must("from notebook_prof.collectors.python import py_spy_engine")
         made.must("py_spy_engine.PATIENCE_S = 120")

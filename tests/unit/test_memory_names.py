@@ -21,7 +21,7 @@ from notebook_prof.collectors.system.names.watch import NameWatch, Roots, runnin
 
 MANY = 100_000
 UNBOUNDED = 10**12
-"""A budget of a walk in ns: with its own one, what it reaches depends on the machine."""
+"""The limit of CPU time of a walk, in ns. The default would make the result depend on the machine."""
 
 
 def names_of(namespace: dict[str, Any]) -> dict[str, int]:

@@ -53,5 +53,5 @@ def test_a_run_that_ends_leaves_nothing(tmp_path: Path, ending: signal.Signals, 
         time.sleep(0.05)  # between two looks
     assert not psutil.pid_exists(int(pid)), printed
     assert not Path(temporary).exists(), temporary
-    # a run that can end the child does so, rather than leaving that to the guard
+    # unless killed, the run ends the child itself and does not leave it to the guard
     assert (f"\n  {pid} " in printed) == (ending != signal.SIGKILL), printed

@@ -156,7 +156,7 @@ FORKED = """
 
 @linux
 def test_memory_of_a_forked_child_is_what_it_has_of_its_own() -> None:
-    """It runs in a new process, since what earlier tests left in this one may change while it is measured."""
+    """Runs in a new process: leftovers of earlier tests in this one may change during the measurement."""
     found = json.loads(run_python(FORKED).stdout)
     first, child = found["rows"]
     assert child["pid"] == found["child"]

@@ -177,7 +177,7 @@ CELLS = (
         "nothing is to be reported",
         "# nothing yet",
         r"^The cell is empty\.$",
-        # on a busy machine even this takes longer than a trifle
+        # a busy machine can take longer than the default limit for this
         "from notebook_prof.analysis.verdict import verdict\n"
         "usual, verdict.TRIFLE_NS = verdict.TRIFLE_NS, 10**10",
         ask=f"({HEADLINE}, setattr(verdict, 'TRIFLE_NS', usual))[0]",

@@ -235,7 +235,7 @@ _EFFECTS: Final = {
 def _counted(
     graph: Dependences, spans: Sequence[PathSpan], every: PathPieces
 ) -> list[tuple[str, int, int, int]]:
-    """Return code, count, total, and affected time of the path in ns, of each doubt."""
+    """Return, for each doubt, its code, count, total time and affected time of the path, in ns."""
     pieces, streams = every.pieces, graph.streams.values()
     spent = pieces.end - pieces.start
     every_hop = stacked(Hops, [one.path.hops for one in spans])

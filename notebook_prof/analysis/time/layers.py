@@ -29,7 +29,7 @@ class _Modules(NamedTuple):
     of_code: IntArray
 
     def sums(self, codes: IntArray, weights: npt.NDArray[Any] | None = None) -> IntArray:
-        """Sum weights, by default 1 each, by module, without its children; the last sum is for no module."""
+        """Sum weights (default: 1) by module, excluding children; the last sum is for rows without one."""
         return sums(self.of_code[codes], weights, len(self.names) + 1)
 
     def with_children(self, own: IntArray) -> IntArray:

@@ -41,7 +41,7 @@ _SYSTEM_THREADS: Final = 1
 _FORCED: Final = 1
 
 _CODES: Final = {"MULTIPLE_SUBSCRIBERS": 39, "VIRTUALIZED_DEVICE": 40, "INSUFFICIENT_PRIVILEGES": 35}
-"""CUPTI's return code by the words that stand for it in the messages of cupti-python."""
+"""Maps the words in an error message of cupti-python to CUPTI's return code."""
 
 
 class ClockReading(NamedTuple):

@@ -236,7 +236,7 @@ def marked(names: Coded, test: Any) -> BoolArray:
 
 
 def json_members(owner: IntArray, count: int, keys: Any, values: Any) -> Coded:
-    """Return the members of a JSON object for each of `count` owners, in ascending order; -1 for none."""
+    """Return the members of a JSON object for each of `count` owners. Owners ascend; -1 means none."""
     # `keys` and `values` are JSON texts in Arrow's memory
     import pyarrow as pa
     import pyarrow.compute as pc

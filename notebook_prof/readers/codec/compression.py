@@ -137,11 +137,11 @@ def first_bytes(start: bytes) -> bytes:
 
 class _Source(Protocol):
     def read(self, count: int, /) -> bytes:
-        """Return the next bytes, about `count` of them; none only at the end."""
+        """Return about `count` bytes. They are empty only at the end."""
 
 
 class _PiecesFile:
-    """Pieces as a source for the next layer of decompression."""
+    """Makes decompressed pieces readable as a file, for the next layer of decompression."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self._pieces = pieces

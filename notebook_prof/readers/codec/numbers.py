@@ -79,7 +79,7 @@ def packed(values: Sequence[Any], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
 
 
 def integers(values: Sequence[int | str | None]) -> IntArray:
-    """Return numbers and ids as int64; -1 for none. Unsigned numbers beyond its range wrap around."""
+    """Return numbers and ids as int64, -1 if missing. Unsigned numbers beyond the range wrap around."""
     # Some versions write ids of threads and devices as text, such as ``"stream 7"``.
     try:
         return packed(values, np.int64)

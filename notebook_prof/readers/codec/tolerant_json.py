@@ -169,7 +169,7 @@ def add_broken_row(report: ImportReport, error: Exception, row: bytes) -> None:
 
 
 def add_cut_list(report: ImportReport) -> None:
-    """Report a list of events without an end."""
+    """Report that the list of events has no end."""
     effect, advice = "the last events are missing", "the writing process was probably killed"
     report.truncated("the list of events has no end", effect, advice=advice)
 

@@ -54,7 +54,7 @@ def sizes(values: IntArray) -> IntArray:
 
 
 class MessageColumn:
-    """A part of many messages: common bytes, and numbers of each message."""
+    """Part of many messages: bytes that all share, and numbers that differ."""
 
     def __init__(self, count: int) -> None:
         self._count = count
