@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from .desk import TORCH
-from .goldens import REPOSITORY, image_path
+from .goldens import REPOSITORY, UPDATES_IMAGES, image_path
 from .jupyter_page import NotebookPage
 
 SETUP = """\
@@ -26,9 +26,11 @@ data = torch.utils.data.TensorDataset(images, torch.randint(0, 10, (960000,)))
 loader = torch.utils.data.DataLoader(data, batch_size=16)
 
 def good_enough(loss):
-    time.sleep(0.05)  # few steps a second: a slow browser takes its pictures before the size limit
+    time.sleep(PAUSE_S)
     return os.path.exists("enough")
-"""
+""".replace("PAUSE_S", "0" if UPDATES_IMAGES else "0.05")
+# With few steps a second, a slow browser takes its pictures before the size limit ends the recording.
+# The picture of the documentation shows the training alone.
 STEPS = 60000
 TRAINING = """\
 %%profile p
