@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jupyter_client.manager import KernelManager, start_new_kernel
+from jupyter_client.manager import KernelManager
+
+from tests.kernels import start_kernel
 
 PATIENCE_S = 240
 """For an answer of a kernel; a loaded machine may need a minute to import torch."""
@@ -146,7 +148,7 @@ def bare_kernel(directory: Any, **options: Any) -> Iterator[Kernel]:
     # the cost of a debugger's checks at every start is not what is tested here
     env = {**os.environ, "IPYTHONDIR": str(directory), "PYTHONFAULTHANDLER": "1"}
     env["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"
-    manager, client = start_new_kernel(startup_timeout=PATIENCE_S, kernel_name="python3", env=env, **options)
+    manager, client = start_kernel(PATIENCE_S, env=env, **options)
     try:
         yield Kernel(manager, client)
     finally:

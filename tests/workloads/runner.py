@@ -22,7 +22,8 @@ from typing import Any
 
 import pandas as pd
 import psutil
-from jupyter_client.manager import start_new_kernel
+
+from tests.kernels import start_kernel
 
 CELLS = Path(__file__).parent / "cells"
 ASKED = Path(__file__).parent / "asked.py"
@@ -186,7 +187,7 @@ class Notebook:
         env |= {"MPLBACKEND": "agg", "OMP_WAIT_POLICY": "PASSIVE", "PYTHONFAULTHANDLER": "1"}
         self.log = (folder / "kernel.txt").open("w")
         options = {"env": env, "cwd": str(folder), "stdout": self.log, "stderr": self.log}
-        self.manager, self.client = start_new_kernel(PATIENCE_S, "python3", **options)
+        self.manager, self.client = start_kernel(PATIENCE_S, **options)
         try:
             self.pid = int(self.must("import os; print(os.getpid())")[0])
             self.must("%load_ext notebook_prof")
