@@ -244,8 +244,11 @@ export class ComparisonPage {
     };
     root.addEventListener('keydown', both);
     undo.push(() => root.removeEventListener('keydown', both));
+    let width = sides[0].timeline.widthPx();
     const resize = new ResizeObserver(() => {
-      if (!root.offsetWidth) return;
+      const now = sides[0].timeline.widthPx();
+      if (!root.offsetWidth || now === width) return;
+      width = now;
       for (const side of sides) side.refresh();
       memory.refresh();
     });

@@ -96,8 +96,8 @@ export class Dashboard {
     parts.root.classList.remove('nbp-loading');
     for (const name of settings.figures) /** @type {Record<string, HTMLElement>} */ (parts)[name].style.minHeight = '';
     this.range.setv(openingView(page.meta));
-    this.timeline.start(page.early);
-    this.refresh(); // the timeline asks first, and is answered by itself
+    this.timeline.start(page.early); // it asks first, and is answered by itself
+    this.refreshOthers();
     this.account.ask();
     this.bar.legend.show(ctx.tint);
     if (store.get().focus != null) this.details.update();
@@ -210,13 +210,17 @@ export class Dashboard {
     undo.push(watchTheme(this.page.parts.root, () => this.repaint()));
     undo.push(store.subscribe((patch, origin) => this.selected(patch, origin)));
     undo.push(store.whenConfirmed((revision, dimensions) => asker.confirm(revision, dimensions)));
+    let width = this.timeline.widthPx();
     const resize = new ResizeObserver(() => {
-      if (parts.root.offsetWidth) {
-        this.layout.fit();
+      if (!parts.root.offsetWidth) return;
+      this.layout.fit();
+      const now = this.timeline.widthPx();
+      if (now !== width) {
+        width = now;
         this.timeline.refresh();
         this.overview.refresh();
-        this.flag.draw();
       }
+      this.flag.draw();
     });
     resize.observe(parts.root);
     undo.push(() => resize.disconnect());
@@ -230,7 +234,12 @@ export class Dashboard {
 
   /** Ask for everything that is drawn. */
   refresh() {
-    for (const view of [this.timeline, this.overview, this.memory, this.phases, this.table]) view.refresh();
+    this.timeline.refresh();
+    this.refreshOthers();
+  }
+
+  refreshOthers() {
+    for (const view of [this.overview, this.memory, this.phases, this.table]) view.refresh();
   }
 
   /** @param {RunBefore | undefined} before what the run before took */

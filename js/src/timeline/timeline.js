@@ -2,6 +2,7 @@
 // data follow where it does not reach (pictures.js).
 import {frameOf, renew} from '../figures/document.js';
 import {remember} from '../page/remembered.js';
+import {PICTURED} from '../shared/store.js';
 import {showAllFrames, showHidden} from './all_frames.js';
 import {createCounters} from './counters.js';
 import {drawFocus} from './focus.js';
@@ -65,11 +66,15 @@ export class Timeline {
   }
 
   /**
-   * Take over the picture that was painted before the figure was there.
+   * Take over the picture that was painted before the figure was there, and ask for the rest.
    * @param {import('./early.js').Early | null} early
    */
   start(early) {
     if (early) this.pictures.arrived(early.answer, early.asked, false);
+    const chosen = this.ctx.store.get(),
+      nothing = PICTURED.every((key) => chosen[key] == null);
+    this.pictures.changed = !early || early.answer.filtered || !nothing; // marks of what has been selected meanwhile
+    this.ask();
     const canvas = this.element.querySelector('.nbp-early');
     // the figure is painted in the next frame, and seen in the one after it
     if (canvas) requestAnimationFrame(() => requestAnimationFrame(() => canvas.remove()));
@@ -164,7 +169,12 @@ export class Timeline {
   }
 
   refresh() {
-    this.pictures.refresh();
+    this.pictures.changed = true;
+    this.ask();
+  }
+
+  ask() {
+    this.pictures.channel.run();
     this.counters.refresh();
     this.indicators.ask();
   }

@@ -1,1 +1,1 @@
-import{a as t}from"./chunks/AT6L6N2I.js";import"./chunks/7KOO7GVE.js";import{a as r}from"./chunks/MHZH3XTT.js";import"./chunks/ZILO2NP6.js";import"./chunks/3U7PF2R7.js";var m=t(r,!0);export{m as default};
+import{a as t}from"./chunks/UY7FXAX5.js";import"./chunks/65RFDLLN.js";import{a as r}from"./chunks/SR7WFYQH.js";import"./chunks/HC72MNBL.js";import"./chunks/3U7PF2R7.js";var m=t(r,!0);export{m as default};
