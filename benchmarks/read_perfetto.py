@@ -1,9 +1,9 @@
-"""Reading and writing Perfetto's protobuf, against the JSON of the same recording.
+"""Reading Perfetto's protobuf, against the JSON of the same recording.
 
 The recording is PyTorch's of 61,949 slices, 10,356 of them on a GPU, in three files: as Kineto's JSON, and
 in the two layouts of its Perfetto export. ``messages`` decodes all packets, events and annotations; the other
-sides end with the sealed Trace, or with a file. Sides take turns in one process; time is that of the
-processor, the least of the turns.
+sides end with the sealed Trace. Sides take turns in one process; time is that of the processor, the least of
+the turns.
 
 Run ``python -m benchmarks.read_perfetto [--repeat 7]``.
 """
@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-TITLE = "Reading and writing a Perfetto trace"
+TITLE = "Reading a Perfetto trace"
 SHARED = Path(__file__).parents[2] / "shared" / "traces"
 FILES = {
     "Kineto JSON": "param_linear/linear_kineto.json.gz",
@@ -35,7 +35,6 @@ def run(repeat: int = 7) -> list[dict[str, Any]]:
     from notebook_prof.formats.perfetto.tracks import Annotations
     from notebook_prof.readers import read_trace
     from notebook_prof.trace import ImportReport
-    from notebook_prof.writers import write_chrome, write_perfetto
 
     if not SHARED.is_dir():
         return []
@@ -45,8 +44,6 @@ def run(repeat: int = 7) -> list[dict[str, Any]]:
             paths[name] = Path(folder) / str(number)
             paths[name].write_bytes(gzip.decompress((SHARED / file).read_bytes()))
         raw = paths["Perfetto, second layout"].read_bytes()
-        trace = read_trace(paths["Kineto JSON"])
-        json, protobuf = Path(folder) / "o.json", Path(folder) / "o.pftrace"
 
         def messages() -> None:
             packets = Packets(raw, ImportReport())
@@ -57,8 +54,6 @@ def run(repeat: int = 7) -> list[dict[str, Any]]:
             f"{name}: sealed Trace": (partial(read_trace, path), path) for name, path in paths.items()
         }
         sides["Perfetto, second layout: messages"] = messages, paths["Perfetto, second layout"]
-        sides["write Chrome JSON"] = (lambda: write_chrome(trace, json)), json
-        sides["write Perfetto"] = (lambda: write_perfetto(trace, protobuf)), protobuf
         least = dict.fromkeys(sides, float("inf"))
         for _ in range(repeat):
             for side, (call, _path) in sides.items():

@@ -33,8 +33,7 @@ def add_convert(commands: Any) -> None:
     """Add ``convert``."""
     description = (
         "Write a recording in the format that the ending of OUTPUT names: .json and .json.gz are Chrome "
-        "traces, .pftrace and .pftrace.gz Perfetto's protobuf, which Perfetto opens; "
-        ".nbprof and .nbprof.zip keep everything and open at once."
+        "traces, which Perfetto opens, too; .nbprof and .nbprof.zip keep everything and open at once."
     )
     parser = commands.add_parser(
         "convert", help="write a recording in another format", description=description

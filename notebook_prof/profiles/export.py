@@ -23,9 +23,8 @@ class Export(Namespace, path="export"):
     >>> p.export.png(folder / "phases.png", "phases")
     >>> p.export.svg(folder / "phases.svg", "phases", theme="dark")
     >>> p.export.chrome(folder / "run.json.gz")
-    >>> p.export.perfetto(folder / "run.pftrace")
-    >>> len(read_trace(folder / "run.json.gz")), len(read_trace(folder / "run.pftrace"))
-    (1, 1)
+    >>> len(read_trace(folder / "run.json.gz"))
+    1
     """
 
     def html(self, path: str | os.PathLike[str], *, source: bool = True) -> None:
@@ -104,10 +103,6 @@ class Export(Namespace, path="export"):
             False leaves out source, file names, values of strings, and names of variables and annotations.
         """
         self._shared(source).trace.to_chrome(path)
-
-    def perfetto(self, path: str | os.PathLike[str], *, source: bool = True) -> None:
-        """Write Perfetto protobuf, for Perfetto and `open_profile`. Arguments are those of `chrome`."""
-        self._shared(source).trace.to_perfetto(path)
 
     def _shared(self, source: bool) -> Any:
         """Return the Profile, or one of the recording without source."""

@@ -344,10 +344,10 @@ class Profile:
         path : path
             ``.nbprof``, or no suffix: a folder in our native format, which loses nothing and opens at once;
             ``.nbprof.zip``: the same as a single file. For other tools, ``.json`` or ``.json.gz``: Chrome
-            trace JSON; ``.pftrace`` or ``.pftrace.gz``: Perfetto's format. `open_profile` opens these like
-            PyTorch's files. ``.html``: the report of ``p.export.html``.
+            trace JSON, which Perfetto shows and `open_profile` opens like PyTorch's files. ``.html``: the
+            report of ``p.export.html``.
         format : str, optional
-            ``native``, ``chrome``, ``perfetto`` or another writer, regardless of the suffix.
+            ``native``, ``chrome`` or another writer, regardless of the suffix.
         source : bool
             False leaves out source, file names, values of strings, and names of variables and annotations.
 

@@ -26,9 +26,6 @@ SUFFIXES: Final = {
     ".zip": "native",
     ".json": "chrome",
     ".json.gz": "chrome",
-    ".pftrace": "perfetto",
-    ".pftrace.gz": "perfetto",
-    ".perfetto-trace": "perfetto",
 }
 """Format by suffix. A name without a suffix means a native folder."""
 
@@ -51,7 +48,7 @@ def format_of(path: str | os.PathLike[str], *also: str) -> str:
             return SUFFIXES[suffix]
     if name and not os.path.splitext(name)[1]:
         return "native"
-    endings = ", ".join([".nbprof", ".nbprof.zip", ".json", ".json.gz", ".pftrace", ".pftrace.gz", *also])
+    endings = ", ".join([".nbprof", ".nbprof.zip", ".json", ".json.gz (for Perfetto, too)", *also])
     raise OptionError(f"{name!r} has no suffix of a known format: end it with {endings}")
 
 
@@ -265,10 +262,9 @@ class Trace:
         path : path
             ``.nbprof``, or no suffix: a folder in the native format, which is lossless and opens at once.
             ``.nbprof.zip``: the same as a single file. ``.json`` or ``.json.gz``: as `to_chrome`.
-            ``.pftrace``, ``.pftrace.gz`` or ``.perfetto-trace``: as `to_perfetto`.
         format : str, optional
-            Name of a writer (entry points ``notebook_prof.writers``: ``native``, ``chrome``, ``perfetto`` …),
-            regardless of the suffix.
+            Name of a writer (entry points ``notebook_prof.writers``: ``native``, ``chrome`` …), regardless
+            of the suffix.
 
         Raises
         ------
@@ -286,16 +282,6 @@ class Trace:
             Compressed with gzip if it ends in ``.gz``; an existing file is replaced.
         """
         writer("chrome")(self, path)
-
-    def to_perfetto(self, path: str | os.PathLike[str]) -> None:
-        """Write Perfetto protobuf, which ui.perfetto.dev and `notebook_prof.read_trace` open.
-
-        Parameters
-        ----------
-        path : path
-            Compressed with gzip if it ends in ``.gz``; an existing file is replaced.
-        """
-        writer("perfetto")(self, path)
 
     def _subset(self, keep: npt.NDArray[np.bool_], window: Window | None) -> Trace:
         slices = self._tables["slices"]

@@ -9,7 +9,6 @@ from ..lazy import lazy
 if TYPE_CHECKING:
     from .chrome import write_chrome as write_chrome
     from .native import write_native as write_native
-    from .perfetto import write_perfetto as write_perfetto
     from .stacks import export_stacks as export_stacks
 
 __all__ = lazy(
@@ -17,7 +16,6 @@ __all__ = lazy(
     {
         "chrome": "write_chrome",
         "native": "write_native",
-        "perfetto": "write_perfetto",
         "stacks": "export_stacks",
     },
 )

@@ -79,7 +79,7 @@ SAMPLES = {
     "memray": ("python_profilers/memray.csv",),
     "nsys": ("nsys/nvtx_cpu.sqlite.gz",),
     "paddle": tuple(f"paddle/{name}.{kind}.gz" for name in PADDLE for kind in ("json", "pb")),
-    "perfetto": ("perfetto/sdk_deltas.pftrace", "written.pftrace"),
+    "perfetto": ("perfetto/sdk_deltas.pftrace",),
     "pstats": ("python_profilers/profile.pstats",),
     "pyinstrument": ("python_profilers/pyinstrument.json", "python_profilers/session.pyisession.gz"),
     "rocm": ("rocm/rocpd_decode_results.db.gz",),
@@ -99,14 +99,11 @@ CASES = [(name, file) for name, files in SAMPLES.items() for file in files]
 QUICK = settings(suppress_health_check=list(HealthCheck))
 
 
-OURS = {"native": "run.nbprof.zip", "written.pftrace": "run.pftrace"}
-
-
 @cache
 def content(file: str) -> bytes:
-    if file in OURS:
+    if file == "native":
         with TemporaryDirectory() as folder:
-            path = Path(folder) / OURS[file]
+            path = Path(folder) / "run.nbprof.zip"
             draw("main: [aten::mm ]\nstream 7: [gemm ]").save(path)
             return path.read_bytes()
     if file in COLLAPSED:

@@ -8,7 +8,7 @@ import pytest
 
 from notebook_prof.errors import FormatError
 from notebook_prof.readers import read_trace
-from notebook_prof.writers.perfetto.tracks import bytes_field, number_field, varint
+from tests.messages import bytes_field, number_field, varint
 
 RUNNABLE, ASLEEP = 0, 1
 

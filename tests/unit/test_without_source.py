@@ -102,9 +102,7 @@ def test_launches_of_kernels_stay_as_they_are(tmp_path: Path) -> None:
     rows = {"schemaVersion": 1, "traceEvents": [{**kernel, "args": launch}]}
     (tmp_path / "gpu.json").write_text(json.dumps(rows))
     p = open_profile(tmp_path / "gpu.json")
-    p.export.perfetto(tmp_path / "run.pftrace", source=False)
     p.export.chrome(tmp_path / "run.json", source=False)
-    assert len(open_profile(tmp_path / "run.pftrace").trace.slices) == 1
     table = open_profile(tmp_path / "run.json").trace.metadata["tables"]["device_events"]
     assert table[["grid", "block"]].to_numpy().tolist() == [["[40, 1, 1]", "[128, 1, 1]"]]
 
