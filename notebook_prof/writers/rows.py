@@ -86,7 +86,7 @@ def slice_rows(trace: Trace) -> Rows:
         "shapes": [_dims(shape) for shape in slices["shapes"].cat.categories],
         "line": [f',"line":{json.dumps(line)}' for line in slices["line"].cat.categories],
     }
-    texts = event_texts(trace)
+    texts, autograd = event_texts(trace), _sequence_numbers(trace)
     for chunk in _chunks(len(slices)):
         part = slices.iloc[chunk]
         text = _table(plain, part["name"])
@@ -98,7 +98,7 @@ def slice_rows(trace: Trace) -> Rows:
         text = text + kind + _track_id_texts(trace, part["track"]) + _times(part) + _leaf(part)
         for column, words in args.items():
             text = text + _table(words, part[column])
-        text = text + _numbers(part)
+        text = text + _numbers(part) + autograd[chunk]
         text = text if texts is None else text + texts[chunk]
         yield ",\n".join(text + "}}")
 
@@ -188,6 +188,20 @@ def _numbers(part: pd.DataFrame) -> TextArray:
         values = part[column].to_numpy(dtype=np.int64, na_value=-1)
         with_value = np.flatnonzero(values >= 0)
         text[with_value] = text[with_value] + (f',"{column}":' + _digits(values[with_value]))
+    return text
+
+
+def _sequence_numbers(trace: Trace) -> TextArray:
+    """Write autograd's numbers as PyTorch does: a reader finds forward and backward operators by them."""
+    slices, flows = trace.slices, trace.flows[(trace.flows["kind"] == "fwdbwd").to_numpy()]
+    src, dst = (flows[end].to_numpy() for end in ("src", "dst"))
+    forward = ((slices["category"] == "operator") & (slices["phase"] == "forward")).to_numpy(copy=True)
+    forward[src] = True
+    of_row = np.cumsum(forward) - 1
+    text = np.full(len(slices), "", dtype=object)
+    text[forward] = ',"Sequence number":' + _digits(of_row[forward]) + ',"Fwd thread id":0'
+    thread = slices["track"].to_numpy()[src] + 1
+    text[dst] = ',"Sequence number":' + _digits(of_row[src]) + ',"Fwd thread id":' + _digits(thread)
     return text
 
 

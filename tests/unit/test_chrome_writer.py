@@ -7,8 +7,10 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from notebook_prof.analysis import phases, steps
 from notebook_prof.readers import read_trace
 from notebook_prof.trace import TraceBuilder
 from notebook_prof.writers import write_chrome
@@ -164,3 +166,22 @@ def test_ranks_have_no_list_of_stacks_and_do_not_point_into_one(tmp_path):
     file = json.loads((tmp_path / "all.json").read_text())
     assert "stackFrames" not in file
     assert not any("sf" in row for row in file["traceEvents"])
+
+
+@pytest.mark.parametrize("name", ["cnn_adam", "lm_adamw", "threads"])
+def test_phases_and_arrows_come_back(data: Path, tmp_path: Path, name: str) -> None:
+    """By autograd's numbers, as from PyTorch's own files."""
+    trace = read_trace(data / f"torch213_cpu/{name}.pt.trace.json.gz")
+    write_chrome(trace, tmp_path / "t.json")
+    again = read_trace(tmp_path / "t.json")
+    assert phases(trace)["host_ns"].sum() > 0
+    pd.testing.assert_frame_equal(phases(again), phases(trace))
+    assert again.flows["kind"].value_counts().to_dict() == trace.flows["kind"].value_counts().to_dict()
+
+
+def test_what_megengine_recorded_is_no_file_of_megengine_then(data: Path, tmp_path: Path) -> None:
+    trace = read_trace(data / "megengine/dyn_sampled.chrome_timeline.json.gz")
+    write_chrome(trace, tmp_path / "t.json")
+    again = read_trace(tmp_path / "t.json")
+    assert again.metadata["source"] == "kineto"
+    pd.testing.assert_frame_equal(steps(again)[["step", "dur"]], steps(trace)[["step", "dur"]])
