@@ -73,6 +73,14 @@ def test_launches_without_kernels_are_told_by_their_place(lost: tuple[int, ...],
     assert "cudaLaunchKernel" in row["example"]
 
 
+def test_lost_kernels_are_taken_to_be_as_long_as_kernels_not_as_copies():
+    b = run(lose=(8, 9))
+    copies = b.track("GPU 0 stream 8", "stream", device=0, stream=8)
+    b.slices(ts=1_000_200, dur=1_000_000, name="Memcpy HtoD", category="memcpy", track=copies, device=0)
+    row = trust(b.seal()).set_index("code").loc["kernels-lost-at-end"]
+    assert row["device_share"] == pytest.approx(2 * 600 / (10 * 600 + 1_000_000))
+
+
 def test_no_kernels_at_all_is_an_error():
     row = trust(run(lose=tuple(range(10))).seal()).iloc[0]
     assert row[FACTS].tolist() == ["no-device-work", "error", 10, 1.0]

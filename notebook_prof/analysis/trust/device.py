@@ -134,8 +134,10 @@ def _lost_kernels(trace: Trace, work: Scope, window: WindowLike) -> Iterator[Sta
         return
     first, last = np.flatnonzero(has_work)[[0, -1]]
     position = np.arange(len(has_work))
-    mean = float((work.end - work.ts).mean())
-    seen_ns = float((work.end - work.ts).sum())
+    spent = work.end - work.ts
+    is_kernel = work.among("category", ("kernel", "collective"))
+    mean = float(spent[is_kernel].mean() if is_kernel.any() else spent.mean())
+    seen_ns = float(spent.sum())
     start = "kernels-lost-at-start"
     for code, where, lost, advice in (
         (start, "at the start", position < first, fault_advice(start, trace)),
