@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from notebook_prof import Selection, TraceBuilder, read_trace
-from notebook_prof.analysis import advice, lines, loaders, what_if
+from notebook_prof.analysis import advice, lines, loaders, steps, what_if
 from notebook_prof.analysis.advice.advice import RULES
 from notebook_prof.analysis.advice.arrays import SAVED
 from notebook_prof.analysis.advice.context import RECORDED_NS
@@ -87,7 +87,7 @@ def test_data_that_is_late_by_who_makes_it():
 @pytest.mark.parametrize(
     ("file", "rule", "words"),
     [
-        ("megengine/cli.chrome_timeline.json.gz", "sync-points", "once, 2.01 ms in all"),
+        ("megengine/cli.chrome_timeline.json.gz", "sync-points", "once, for 2.01 ms,"),
         ("mindspore/v200_minddata", "input-bound", "The run waits 705 ms for its data"),
     ],
 )
@@ -124,6 +124,14 @@ def test_a_device_that_waits_for_launches():
     busy, _, stream, at = stepped()
     busy.slices(ts=at, dur=np.full(4, 100 * US), name="add", category="kernel", track=stream)
     assert advice_row(busy.seal(), "launch-bound") is None
+
+
+def test_steps_cannot_become_shorter_than_their_device_work(data: Path) -> None:
+    """However long the device waits between them."""
+    trace = read_trace(data / "perfetto/sdk_deltas.pftrace")
+    table = steps(trace)
+    row = advice_row(trace, "launch-bound")
+    assert 0 < row["gain_ns"] <= (table["dur"] - table["device_busy_ns"]).sum()
 
 
 def optimizers(names, operators=60, work_ns=50_000):
@@ -166,7 +174,7 @@ def test_syncs_after_which_the_device_runs_dry():
     """
     kinds = {"call": "launch", "cudaStreamSync": "sync"}
     row = advice_row(draw(picture, categories=kinds, launches=[("call", "gemm")]), "sync-points")
-    assert "17 ns in all, in item;" in row["finding"]
+    assert "once a step, for 17 ns a step, in item;" in row["finding"]
     assert row["gain_ns"] == 11
     assert row["select"] == {"category": "sync"}
     without = picture.replace("[cudaStreamSync ]", " " * 17)

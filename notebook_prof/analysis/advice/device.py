@@ -38,15 +38,15 @@ def sync_points(run: AdviceContext) -> Advice | None:
     slices = run.trace.slices  # name the innermost operators around these calls, most frequent first
     rows = climb(ints(slices["parent"]), host.rows[waits], slices["category"].isin(_PLUMBING).to_numpy())
     callers = slices["name"].iloc[rows].astype("str").value_counts()
-    waited, names = int(host.self_ns[waits].sum()), names_of(host, waits)
+    names = tuple(names_of(host, waits))
+    waiting = Source("host_waits", "total_ns", {"kind": "waiting", "name": names}, run.replay_arguments)
     often = run.each(int(waits.sum()), run.on_thread("count", names), _times)
     return Advice(
         "sync-points",
         fill(
-            "The host waits for the device {}{}, {} in all, in {}; the device then runs out of work.",
-            often,
-            run.a_step,
-            run.each(waited, run.on_thread("self_ns", names)),
+            "The host waits for the device {}{}, for {}{}, in {}; the device then runs out of work.",
+            *(often, run.a_step),
+            *(run.each(waiting.evaluate(run.trace), waiting), run.a_step),
             ", ".join(map(str, callers.index[:_SHOWN])),
         ),
         "Keep values on the device: collect losses as tensors and read them occasionally, instead of calling "

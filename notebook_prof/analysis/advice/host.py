@@ -47,12 +47,13 @@ def launch_bound(run: AdviceContext) -> Advice | None:
     share = cite_share(waited.evaluate(run.trace) / window.evaluate(run.trace), waited, window)
     # filters of `what_if` that match all device work
     work = [f"category={name}" for name in DEVICE_CATEGORIES if run.device.among("category", (name,)).any()]
+    busy = run.device.open(np.ones(len(run.device.rows), bool))  # no step is shorter than that
     return Advice(
         "launch-bound",
         fill("The device waits for the host {} of its time.", share),
         "Give it more work at once: a larger batch, torch.compile (mode='reduce-overhead' uses CUDA graphs), "
         "fused or foreach optimizers, and less Python between operators.",
-        gain_ns=spent,
+        gain_ns=min(spent, max(run.total_ns - length(busy), 0)),
         bound=True,
         what_if={"scale": {"*": 0, **dict.fromkeys(work, 1)}, "launch": 0},
         select={"category": "launch"},
