@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import functools
+import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -33,7 +35,10 @@ def find_ranks(paths: Paths, client: Any = None) -> tuple[dict[int, RankFile], I
         one = isinstance(paths, str) or hasattr(paths, "__fspath__")
         files = find_there([str(path) for path in (cast(Any, [paths] if one else paths))], client)
     else:
-        files = [inspected(path) for path in listed(paths)]
+        names = listed(paths)
+        if gone := [name for name in names if not os.path.lexists(name)]:
+            raise FileNotFoundError(errno.ENOENT, "there is no such file or folder", gone[0])
+        files = [inspected(name) for name in names]
     return arranged(files, report), report
 
 
@@ -63,7 +68,7 @@ class RankSet(Mapping[int, Profile]):
 
     def __getitem__(self, rank: int) -> Profile:
         if rank not in self._files:
-            raise KeyError(f"no rank {rank!r}: there are {self._span()}")
+            raise KeyError(self._no_rank(rank))
         if rank not in self._opened:
             self._opened[rank] = Profile(self.trace(rank))
         self._opened.move_to_end(rank)
@@ -179,6 +184,9 @@ class RankSet(Mapping[int, Profile]):
             example = issue.example if named else f"rank {rank}: {issue.example}"
             self._report.add(issue.code, issue.severity, issue.count, example, issue.effect, issue.advice)
 
+    def _no_rank(self, rank: object) -> str:
+        return f"no rank {rank!r}: there {'are' if len(self) > 1 else 'is'} {self._span()}"
+
     def _span(self) -> str:
         ranks = list(self._files)
         if ranks == list(range(ranks[0], ranks[-1] + 1)):
@@ -201,7 +209,7 @@ class RankSet(Mapping[int, Profile]):
         """
         numbers = [ranks] if isinstance(ranks, int | np.integer) else list(ranks)
         if missing := [rank for rank in numbers if rank not in self._files]:
-            raise SelectionError(f"no rank {missing[0]}: there are {self._span()}")
+            raise SelectionError(self._no_rank(missing[0]))
         return type(self)(
             {int(rank): self._files[int(rank)] for rank in numbers},
             client=self._client,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import signal
 import threading
@@ -123,12 +124,23 @@ def test_no_files_and_wrong_words():
 
 
 def test_ranks_of_which_none_can_be_read(tmp_path: Path):
-    for path, reason in ((tmp_path / "nowhere", "nowhere"), (tmp_path / "rank0.json", "the file is empty")):
-        (tmp_path / "rank0.json").touch()
-        ranks = nbp.read_ranks(path)
-        for question in (ranks.imbalance, ranks.steps, ranks.stragglers, ranks.critical_path):
-            with pytest.raises(FormatError, match=f"no rank could be read: rank 0: .*{reason}"):
-                question()
+    for paths in (tmp_path / "nowhere", [tmp_path, tmp_path / "nowhere"]):
+        with pytest.raises(FileNotFoundError, match="nowhere"):
+            nbp.read_ranks(paths)
+    (tmp_path / "rank0.json").touch()
+    ranks = nbp.read_ranks(tmp_path / "rank0.json")
+    for question in (ranks.imbalance, ranks.steps, ranks.stragglers, ranks.critical_path):
+        with pytest.raises(FormatError, match=r"no rank could be read: rank 0: .*the file is empty"):
+            question()
+
+
+def test_one_rank_without_collectives_has_a_page_without_paths(tmp_path: Path):
+    path = tmp_path / "rank0.json"
+    row = {"ph": "X", "name": "aten::add", "cat": "cpu_op", "pid": 1, "tid": 1, "ts": 10, "dur": 5}
+    path.write_text(json.dumps([row]))
+    (tmp_path / "rank1.json").write_text("hello")
+    nbp.read_ranks(tmp_path).to_html(tmp_path / "r.html")
+    assert (tmp_path / "r.html").stat().st_size > 10_000
 
 
 def test_missing_and_duplicated_ranks(tmp_path: Path):

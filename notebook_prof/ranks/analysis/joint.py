@@ -102,7 +102,8 @@ def _meetings(ranks: Sequence[tuple[int, Trace]], arrived: pd.DataFrame) -> _Mee
     """Return collectives shared by at least two of these ranks, all on streams or all on threads."""
     parts = []
     for rank, trace in ranks:
-        own = arrived.loc[arrived["rank"] == rank, ["match", "slice", "operation", "margin_ns"]]
+        own = arrived[arrived["rank"] == rank]
+        own = own.reindex(columns=["match", "slice", "operation", "margin_ns"])  # an empty table has fewer
         row = own["slice"].to_numpy(np.int64)
         start, dur = (trace.slices[name].to_numpy()[row] for name in ("ts", "dur"))
         streams = trace.tracks.loc[(trace.tracks["kind"] == "stream").to_numpy(), "track"]
