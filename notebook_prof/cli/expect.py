@@ -19,7 +19,7 @@ def add_expect(commands: Any) -> None:
         "Exit code 0: all passed; 1: one failed; 2: one could not be decided."
     )
     parser = commands.add_parser(
-        "expect", help="check a recording against limits, for CI", description=description.replace("%", "%%")
+        "expect", help="check a recording against limits, for CI", description=description
     )
     parser.add_argument("file", metavar="FILE", help="the recording")
     parser.add_argument("expectations", metavar="EXPECTATION", nargs="+", help="quantity, operator, limit")

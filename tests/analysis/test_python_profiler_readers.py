@@ -196,6 +196,16 @@ def test_every_version_of_marshal(tmp_path: Path, value: dict[Any, Any], version
     assert len(read_trace(path, format="pstats").slices) == len(value)
 
 
+def test_sampled_statistics_are_not_called_exact(tmp_path: Path) -> None:
+    """Python 3.15's sampling profiler adds an entry that is no function."""
+    path = tmp_path / "p"
+    functions: dict[Any, Any] = {("a.py", 1, "f"): (1, 1, 0.5, 0.5, {})}
+    for marked, word in ((functions, "exact"), ({("__sampled__",): True, **functions}, "sampled")):
+        path.write_bytes(marshal.dumps(marked))
+        [issue] = read_trace(path, format="pstats").report
+        assert (issue.code, f"own times are {word}" in issue.effect) == ("no-time-line", True)
+
+
 @pytest.mark.parametrize(
     "hostile",
     [

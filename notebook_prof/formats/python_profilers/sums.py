@@ -126,6 +126,8 @@ class _Marshalled:
 
 _LONGEST_S: Final = 4e9
 _FUNCTIONS: Final = ("calls", "primitive_calls", "self_ns", "total_ns")
+_SAMPLED: Final = ("__sampled__",)
+"""Key of the entry by which Python 3.15's sampling profiler marks its statistics."""
 
 
 def read_pstats(data: bytes, builder: TraceBuilder) -> None:
@@ -133,6 +135,7 @@ def read_pstats(data: bytes, builder: TraceBuilder) -> None:
     stats = _Marshalled(data).value(0)
     if not isinstance(stats, dict):
         raise FormatError(f"it holds a {type(stats).__name__}, not the statistics of functions")
+    sampled = stats.pop(_SAMPLED, False)
     functions, callers, broken = _rows(stats)
     example = f"{len(functions):,} others are sound"
     builder.report.broken_rows(broken, example, "these functions are left out")
@@ -144,7 +147,8 @@ def read_pstats(data: bytes, builder: TraceBuilder) -> None:
         callers, ["name", "file", "line", "caller", "caller_file", "caller_line", *_FUNCTIONS]
     )
     builder.metadata.setdefault("tables", {}).update(functions=table, callers=by_caller)
-    effect = "own times are exact; cumulative times and calls are in metadata['tables']['functions']"
+    how = "sampled" if sampled else "exact"
+    effect = f"own times are {how}; cumulative times and calls are in metadata['tables']['functions']"
     builder.report.add("no-time-line", "info", example="sums by function", effect=effect)
     _add(table, builder.track("main"), builder)
 
