@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import linecache
 import sys
 import threading
 import time
@@ -122,10 +123,15 @@ class CellTransformer:
             return tree
         magic_options, thread, above = waiting
         ast.increment_lineno(tree, above)
-        for frame in frames_of_cells()[:1]:
-            session.add_file(str(frame.f_locals.get("cell_name")))  # IPython has compiled it under this name
+        frames = frames_of_cells()
+        for frame in frames[:1]:
+            name = str(frame.f_locals.get("cell_name"))
+            session.add_file(name)  # IPython has compiled it under this name
+            if len(frames) > 1 and name in linecache.cache:  # as for %%capture: its text is only the body
+                size, time, text, full = linecache.cache[name]  # type: ignore[misc]
+                linecache.cache[name] = size + above, time, ["\n"] * above + text, full
         if _is_magic(tree):
-            self._waiting = magic_options, thread, above + 1
+            self._waiting = magic_options, thread, _above_body(tree)
         if magic_options is None:
             return tree
         found_loops = self._loops(tree, magic_options)
@@ -143,7 +149,7 @@ class CellTransformer:
         seeks, is_magic = magic_options.step_by in ("auto", "loop"), _is_magic(tree)
         self._waiting = None
         if is_magic:
-            self._waiting = magic_options if seeks else None, threading.get_ident(), tree.body[0].lineno
+            self._waiting = magic_options if seeks else None, threading.get_ident(), _above_body(tree)
         interactivity = str(self._shell.ast_node_interactivity)
         if magic_options.step_by in ("auto", "mark") and counts_itself(tree, self._shell.user_ns):
             return _begin(rewrite(tree, [], interactivity=interactivity), line, marked=True)
@@ -191,6 +197,14 @@ def _insert(tree: ast.Module, name: str, arguments: str) -> ast.Module:
     at = next((i for i, node in enumerate(tree.body) if not is_future(node)), len(tree.body))
     tree.body[at:at] = call
     return tree
+
+
+def _above_body(tree: ast.Module) -> int:
+    """Return how many lines are above the body of a cell magic, without its first blank ones."""
+    body = ast.literal_eval(tree.body[0].value.args[-1])  # type: ignore[attr-defined]
+    lines = text_lines(body)  # IPython drops blank lines at the start
+    blank = next((i for i, text in enumerate(lines) if text.strip()), 0)
+    return tree.body[0].lineno + blank
 
 
 def _is_magic(tree: ast.Module) -> bool:

@@ -97,6 +97,18 @@ def test_magics_may_be_stacked_in_any_order(kernel: Kernel) -> None:
     assert not wrong
 
 
+def test_code_below_another_magic_has_its_source(kernel: Kernel) -> None:
+    """Its lines are numbered as in the cell, in tracebacks too."""
+    kernel.must("%%profile p --quiet\n%%capture\n\ndef halved():\n    return 1 / 0")
+    assert kernel.value("__import__('inspect').getsource(halved)") == "def halved():\n    return 1 / 0\n"
+    for body in ("import time\n1 / 0\ntime.sleep(1)", "\n\nimport time\n1 / 0\ntime.sleep(1)"):
+        reply = kernel.run(f"%%profile p --quiet\n%%capture\n{body}")
+        assert f"----> {body.count(chr(10)) + 2} 1 / 0" in reply.traceback
+    kernel.must("%%profile p --quiet\n%%time\n\n\nimport time\ntime.sleep(0.5)")
+    lines = kernel.value("p.lines()[['line', 'text']].values.tolist()")
+    assert [6, "time.sleep(0.5)"] in lines
+
+
 def test_a_failing_cell_ends_at_its_exception(kernel: Kernel) -> None:
     kernel.must(
         """
