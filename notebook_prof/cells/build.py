@@ -112,8 +112,9 @@ def build(watch: NotebookWatch, saved: Saved | None = None) -> Trace:
     )
     if walked is not None:
         put_names([walked], builder)
-        rows = [(*key, run) for key, run in watch.made.items()]
-        made = pd.DataFrame(rows, columns=["device", "address", "bytes", "run"], dtype="int64")
+        rows = [(*key, *runs) for key, runs in watch.made.items()]
+        columns = ["device", "address", "bytes", "since", "run", "grew"]
+        made = pd.DataFrame(rows, columns=columns, dtype="int64")
         builder.table(CELL_BUFFERS, made, times=())
     builder.table(ACCOUNT, _account(watch.begin_ns, now_ns, begins, ends, cells, names))
     for failure in dict.fromkeys(watch.failures):

@@ -103,7 +103,9 @@ class NotebookWatch:
         self.clock = clock if clock is not None else Clock()
         self.pid, self.tid = os.getpid(), threading.get_native_id()
         self.runs: list[CellRun] = []
-        self.made: dict[tuple[int, int, int], int] = {}  # run that made a buffer: device, address, bytes
+        # by device, address and bytes of a buffer: the first and the last run since the previous walk, one of
+        # which made it, and whether the process grew in the last
+        self.made: dict[tuple[int, int, int], tuple[int, int, bool]] = {}
         self.stacks = ThreadStacks(self.clock.now_ns)
         self.own_ns = 0  # time that the watch took between cells
         self.begin_ns, self.end_ns = self.clock.now_ns(), 0
@@ -191,8 +193,7 @@ class NotebookWatch:
     def walk(self, run: CellRun | None) -> Walked | None:
         """Walk the names, and assign new buffers to this run, if it is known."""
         self._walked_bytes = resident_bytes()
-        # of several cells since the last walk, it is the one that grew; otherwise the syntax tree decides
-        alone, self._walked_runs = len(self.runs) - self._walked_runs <= 1, len(self.runs)
+        since, self._walked_runs = self._walked_runs, len(self.runs)
         try:
             walked = walk_names(Roots(self._namespace(), []))
         except Exception as error:  # the user's code must run in any case
@@ -201,9 +202,9 @@ class NotebookWatch:
         table = walked.buffers[walked.buffers["bytes"] >= LARGE_BYTES]
         keys = [*zip(*(table[name].tolist() for name in ("device", "address", "bytes")), strict=True)]
         run = run or (self.runs[-1] if self.runs else None)
-        mine = run is not None and (alone or run.kept_bytes > GROWN_BYTES)
-        made, number = self.made, run.run if run is not None and mine else -1
-        self.made = {key: made.get(key, number) for key in keys[:MOST_BUFFERS]}
+        runs = (-1, -1, False) if run is None else (since, run.run, run.kept_bytes > GROWN_BYTES)
+        made = self.made
+        self.made = {key: made.get(key, runs) for key in keys[:MOST_BUFFERS]}
         return walked
 
     def stop(self) -> None:

@@ -173,6 +173,17 @@ def test_of_several_cells_since_the_last_walk_the_one_that_set_the_name_made_it(
     assert names["kept[]"] is None
 
 
+def test_a_cell_that_grew_did_not_make_what_an_earlier_one_set(session: Session) -> None:
+    session.run("small = ones()")
+    session.names["small"] = np.ones(1 << 20)  # too small for a walk
+    session.run("y = 0")
+    run = session.watch.begin("big = ones(); keep()", 3)
+    session.names |= {"big": np.ones(10 << 20), "kept": [np.ones(1 << 20)]}
+    session.watch.end(run)
+    names = Profile(session.trace()).memory.names().set_index("name")["made_in"].to_dict()
+    assert [names[name] for name in ("small", "big", "kept[]")] == ["In[1]", "In[3]", "In[3]"]
+
+
 def test_what_is_stale_and_what_must_run_again(session: Session) -> None:
     session.run("a = 1", cell="one")
     session.run("b = a", cell="two")

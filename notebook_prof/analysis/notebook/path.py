@@ -151,11 +151,11 @@ def with_cells(trace: Trace, names: pd.DataFrame) -> pd.DataFrame:
     runs = cell_runs(trace)
     number = dict(zip(runs["run"].tolist(), runs["number"].tolist(), strict=True))
     made, used = last_uses(trace)
-    by_name = _runs_of_buffers(trace)
+    by_name, sources = _runs_of_buffers(trace), dict(zip(runs["run"], runs["source"], strict=True))
     made_in, used_in = [], []
     for name, device in zip(names["name"].tolist(), names["device"].tolist(), strict=True):
         root = _ROOT.match(name)[0] if isinstance(name, str) and _ROOT.match(name) else ""  # type: ignore[index]
-        run = by_name.get((name, device))
+        run = _maker(root, sources, *by_name.get((name, device), (-1, -1, False)))
         made_in.append(_shown(number.get(run) if run is not None else made.get(root)))
         used_in.append(_shown(used.get(root)))
     return names.assign(
@@ -167,8 +167,18 @@ def _shown(number: int | None) -> str | None:
     return None if number is None else f"In[{number}]"
 
 
-def _runs_of_buffers(trace: Trace) -> dict[tuple[Any, ...], int]:
-    """Return the run after which the largest buffer of each name was first seen."""
+def _maker(root: str, sources: dict[int, str], since: int, run: int, grew: bool) -> int | None:
+    """Return which of the runs between two walks made a buffer: the last that sets or reads its name."""
+    between = range(run, max(since, 0) - 1, -1) if run >= 0 else ()
+    found = [(one, names_of(sources.get(one, ""))) for one in between]
+    # setting counts for more than reading
+    setting = [one for one, names in found if root in names.writes]
+    reading = [one for one, names in found if root in names.reads]
+    return next(iter(setting + reading), run if grew or since == run >= 0 else None)
+
+
+def _runs_of_buffers(trace: Trace) -> dict[tuple[Any, ...], tuple[int, int, bool]]:
+    """Return the runs between the two walks of which the second found the largest buffer of each name."""
     tables = trace.metadata.get("tables") or {}
     made, buffers = tables.get(CELL_BUFFERS), tables.get("memory_names")
     if made is None or buffers is None:
@@ -176,4 +186,5 @@ def _runs_of_buffers(trace: Trace) -> dict[tuple[Any, ...], int]:
     both = buffers.merge(made, on=["device", "address", "bytes"])
     both = both[both["run"] >= 0].sort_values("bytes").drop_duplicates(["name", "device"], keep="last")
     keys = zip(both["name"].tolist(), both["device"].tolist(), strict=True)
-    return dict(zip(keys, both["run"].tolist(), strict=True))
+    runs = zip(*(both[column].tolist() for column in ("since", "run", "grew")), strict=True)
+    return dict(zip(keys, runs, strict=True))
