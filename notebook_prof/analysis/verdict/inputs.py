@@ -10,11 +10,13 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
+from ...labels import merged_name
 from ...trace import Trace, Window, length, union
 from ...trace.intervals import contains
 from ...units import format_share
 from ..device.busy import device
 from ..device.kernels import kernels
+from ..grouping import merged_names
 from ..memory.curve import memory_peak
 from ..memory.growth import level_growth, matters
 from ..name_labels import name_labels
@@ -125,7 +127,8 @@ class VerdictInputs:
     def self_time(self, name: str | tuple[str, ...]) -> Source:
         """The source of the self time in `top` of one name or several."""
         kinds = {} if self.top_is_python else {"category": OPERATORS}
-        where = {"name": name, "track": stepping_track(self.trace)}
+        merged = merged_name(name) if isinstance(name, str) else tuple(map(merged_name, name))
+        where = {"name": merged, "track": stepping_track(self.trace)}
         return Source("operators", "self_ns", where, {**self._by_name, **kinds})
 
     def part_of_whole(self, ns: int, source: Source, select: Mapping[str, Any]) -> Sentence:
@@ -283,7 +286,8 @@ def _gather(trace: Trace, window: WindowLike) -> VerdictInputs:
     python = int(thread.self_ns[thread.among("category", ("python",))].sum())
     mostly_python = not own_operators.self_ns.sum() or python > int(own_operators.self_ns.sum())
     longest = thread if mostly_python else own_operators
-    by_name = pd.Series(longest.self_ns).groupby(longest.codes("name")).agg(count="size", self_ns="sum")
+    code = merged_names(map(str, trace.slices["name"].cat.categories))[longest.codes("name")]
+    by_name = pd.Series(longest.self_ns).groupby(code).agg(count="size", self_ns="sum")
     top = by_name.sort_values("self_ns", ascending=False, kind="stable")
     top.insert(0, "name", texts(longest.slices["name"], top.index.to_numpy()).array)
     number = spans["step"].tolist() if len(spans) else None

@@ -10,7 +10,7 @@ from ...units import format_count, format_items
 from ..source.frames import is_python
 from ..source.hotspots import hot_lines
 from ..source.lines import CELL
-from .claims import Claim, Sentence, Source, Verdict, cite, cite_ns, cite_share, fill, say, short
+from .claims import Claim, Sentence, Source, Verdict, cite, cite_count, cite_ns, cite_share, fill, say, short
 from .inputs import MOST, WAITING, VerdictInputs
 from .python import line_select, line_words, python_verdict
 
@@ -176,8 +176,8 @@ def _overhead(facts: VerdictInputs, share: float, states: list[str]) -> Verdict:
     )
     if small:
         a_step = f", {format_count(round(small / facts.count))} a step" if len(facts.steps) else ""
-        text = " and in {} operators with less than 10 µs of self time{}"
-        sentence += fill(text, cite(format_count(small), small, source), a_step)
+        text = " and in {} with less than 10 µs of self time{}"
+        sentence += fill(text, cite_count(small, "operator", source), a_step)
     return Verdict("overhead-bound", sentence + ".", share)
 
 
