@@ -118,7 +118,7 @@ def build_parser(named: bool = True) -> argparse.ArgumentParser:
         help="record which code allocated the host's heap at its peak, by memray; slows down code of many "
         "small calls",
     )
-    _switch(parser, "--modules", "record the module of each operator")
+    _switch(parser, "--modules", "the module of each operator")
     add("--stack", action="store_true", help="record Python frames beside operators; up to twice as slow")
     add(
         "--python",

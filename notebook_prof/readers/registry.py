@@ -282,7 +282,8 @@ def _choose(probe: Probe, name: str | None) -> Reader:
         if reader.name == name or (name is None and reader.recognises(probe)):
             return reader
     if not probe.head:
-        raise FormatError("the file is empty: check that its writer finished and the disk is not full")
+        what = "the file is empty, or cut off at its start"
+        raise FormatError(f"{what}: check that its writer finished and the disk is not full")
     names = ", ".join(reader.name for reader in readers())
     content = describe(probe.head)
     if probe.tables:

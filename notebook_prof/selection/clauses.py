@@ -95,10 +95,9 @@ def check(dimension: str) -> None:
     """Raise SelectionError with close matches unless `dimension` is a known dimension."""
     if dimension in DIMENSIONS:
         return
-    raise SelectionError(
-        f"there is no selection dimension {dimension!r}: {nearest(dimension, DIMENSIONS)} "
-        f"(the dimensions are {', '.join(DIMENSIONS)})"
-    )
+    near, every = nearest(dimension, DIMENSIONS), ", ".join(DIMENSIONS)
+    more = "" if near.endswith(every) else f" (the dimensions are {every})"
+    raise SelectionError(f"there is no selection dimension {dimension!r}: {near}{more}")
 
 
 def whole(dimension: str, value: object) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from types import TracebackType
+from types import FunctionType, TracebackType
 from typing import Any, TypeVar, cast
 
 from ..collectors.base import Collector
@@ -120,6 +120,8 @@ class profile:
         name: str | None = None,
         keep: bool = False,
     ) -> None:
+        if any(isinstance(one, FunctionType) for one in collectors):
+            raise OptionError("a function was given in place of a collector: write @nbp.profile() above it")
         if steps is not None and schedule is not None:
             raise OptionError("steps and schedule were both given: each decides when to record; give one")
         if measure_overhead and until is not None:

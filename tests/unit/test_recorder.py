@@ -271,6 +271,14 @@ def test_what_cannot_be_understood_is_said_at_once(wrong: dict[str, object], wor
         nbp.profile("system", **wrong)  # type: ignore[arg-type]
 
 
+def test_a_decorator_without_parentheses_is_refused() -> None:
+    with pytest.raises(OptionError, match=r"@nbp.profile\(\)"):
+
+        @nbp.profile  # type: ignore[arg-type]
+        def function(n: int) -> int:
+            return n
+
+
 def test_a_generator_left_over_from_an_earlier_recording_does_not_tick() -> None:
     leftover = iter(nbp.steps(range(5)))
     with nbp.profile("system"):
