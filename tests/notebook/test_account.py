@@ -109,6 +109,16 @@ def test_code_below_another_magic_has_its_source(kernel: Kernel) -> None:
     assert [6, "time.sleep(0.5)"] in lines
 
 
+def test_threads_of_a_cell_begin_in_it(kernel: Kernel) -> None:
+    """So the recording begins with the cell, and times in sentences count from there."""
+    kernel.must("import threading, time")
+    for _ in range(3):
+        kernel.must(
+            "%%profile p --quiet\nthreading.Thread(target=lambda: time.sleep(0.1)).start(); b = bytes(9)"
+        )
+        assert kernel.value("int(p.account()['ts'].min())") == 0
+
+
 def test_a_failing_cell_ends_at_its_exception(kernel: Kernel) -> None:
     kernel.must(
         """

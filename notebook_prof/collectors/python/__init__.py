@@ -179,9 +179,12 @@ class PythonCollector(Collector):
         if all(thread.tid != self._tid for thread in own):
             nothing = np.empty(0, np.int64)
             own.insert(0, ThreadSamples(os.getpid(), self._tid, self._thread, "", nothing, nothing))
+        # the first sample of a new thread reaches back to the one before, which may be older than the cell
+        cell = self._statements(self._tid)
+        begin_ns = self._window_ns[0] if cell is None else int(cell.ts[0])
         for thread in own:
             checkpoint()
-            self._put_thread(builder, thread, recorded)
+            self._put_thread(builder, thread.inside(begin_ns, int(thread.bounds.max(initial=0))), recorded)
         self._put_children(builder, recorded)
         if self._looks:
             builder.table(SAMPLES, pd.concat(self._looks, ignore_index=True))
