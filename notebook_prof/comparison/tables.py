@@ -46,6 +46,18 @@ class ComparedTables:
         return widened(shift, factor_of_runs(min(len(a), len(b))) if self.noise is None else self.noise)
 
     @property
+    def whole(self) -> tuple[bool, bool]:
+        """Whether each side is compared as a whole, since it has no steps."""
+        # such a side has a single row, whose step is -1
+        a, b = ((self.steps.loc[self.steps["side"] == name, "step"] == -1).all() for name in self.names)
+        return bool(a), bool(b)
+
+    @property
+    def delta_words(self) -> str:
+        """The head of a column of changes."""
+        return "Δ" if all(self.whole) else "Δ a step"
+
+    @property
     def change(self) -> float:
         """Relative change of a step: 0.05 means that b takes 5 % longer."""
         return math.expm1(self.shift.value)

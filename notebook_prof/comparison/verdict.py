@@ -39,7 +39,7 @@ def comparison_text(c: ComparedTables, rows: int = _ROWS) -> str:
 
 
 def _rows(c: ComparedTables, table: pd.DataFrame, most: int) -> list[str]:
-    lines = [f"{'Δ a step':>12}  {'a':>9}  {'b':>9}  {'':10}"]
+    lines = [f"{c.delta_words:>12}  {'a':>9}  {'b':>9}  {'':10}"]
     for row in table.head(most).to_dict("records"):
         sure = "  " if row["significant"] else "≈ "
         change = "" if row["change"] == "same" else str(row["change"]).replace("-", " ")
@@ -145,8 +145,7 @@ def _headline(c: ComparedTables) -> str:
 
 def _cannot_tell(c: ComparedTables) -> str:
     a, b = c.names
-    # a recording without steps has a single row, whose step is -1
-    whole = [bool((c.steps.loc[c.steps["side"] == name, "step"] == -1).all()) for name in c.names]
+    whole = c.whole
     if all(whole):
         why = f"One recording of each, without steps, cannot show whether {b} is faster."
     else:
@@ -213,7 +212,8 @@ def _where(c: ComparedTables) -> str:
     ]
     left = c.delta_ns - int(believed["delta_ns"].head(_SHOWN).sum())
     listed, inside = ", ".join(parts), _inside(c, believed.head(_SHOWN))
-    return f"The mean step changes by {signed_ns(c.delta_ns)}: {listed}, all else {signed_ns(left)}{inside}."
+    what = "recording" if all(c.whole) else "mean step"
+    return f"The {what} changes by {signed_ns(c.delta_ns)}: {listed}, all else {signed_ns(left)}{inside}."
 
 
 def _inside(c: ComparedTables, shown: pd.DataFrame) -> str:

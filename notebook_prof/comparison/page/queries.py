@@ -174,7 +174,7 @@ def _worded(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _heads(c: ComparedTables) -> dict[str, str]:
-    return {"delta_ns": "Δ a step", "a_ns": c.names[0], "b_ns": c.names[1]}
+    return {"delta_ns": c.delta_words, "a_ns": c.names[0], "b_ns": c.names[1]}
 
 
 def _phases(c: ComparedTables) -> list[dict[str, Any]]:

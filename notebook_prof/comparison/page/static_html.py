@@ -165,7 +165,7 @@ def _phases(c: ComparedTables) -> str:
     a, b = map(html.escape, c.names)
     head = (
         f"<tr><th class=t>{a}</th><th class=b></th><th class=b></th><th class=t>{b}</th>"
-        f"<th class=d>Δ a step</th><th {_LEFT_CELL}>phase</th></tr>"
+        f"<th class=d>{c.delta_words}</th><th {_LEFT_CELL}>phase</th></tr>"
     )
     return f"<h3>Phases</h3><table>{head}{''.join(rows)}</table>"
 
@@ -192,7 +192,7 @@ def _source(c: ComparedTables) -> str:
     if not rows:
         return "<h3>Lines</h3>" + _table(c, times)
     head = "".join(f'<th class="n">{html.escape(name[:6])}</th>' for name in c.names)
-    head += '<th class="d">Δ a step</th><th class="b"></th><th></th>'
+    head += f'<th class="d">{c.delta_words}</th><th class="b"></th><th></th>'
     return f"<h3>Source</h3><table><tr>{head}</tr>{''.join(rows)}</table>"
 
 
@@ -217,7 +217,7 @@ def _table(c: ComparedTables, table: pd.DataFrame) -> str:
         )
     a, b = map(html.escape, c.names)
     head = (
-        f'<tr><th class="d">Δ a step</th><th class="t">{a}</th><th class="t">{b}</th>'
+        f'<tr><th class="d">{c.delta_words}</th><th class="t">{a}</th><th class="t">{b}</th>'
         '<th class="c">change</th><th></th></tr>'
     )
     return f"<table>{head}{''.join(rows)}</table>"
