@@ -181,7 +181,7 @@ def _runs_of_buffers(trace: Trace) -> dict[tuple[Any, ...], tuple[int, int, bool
     """Return the runs between the two walks of which the second found the largest buffer of each name."""
     tables = trace.metadata.get("tables") or {}
     made, buffers = tables.get(CELL_BUFFERS), tables.get("memory_names")
-    if made is None or buffers is None:
+    if made is None or buffers is None or "since" not in made:
         return {}
     both = buffers.merge(made, on=["device", "address", "bytes"])
     both = both[both["run"] >= 0].sort_values("bytes").drop_duplicates(["name", "device"], keep="last")

@@ -179,12 +179,13 @@ class PythonCollector(Collector):
         if all(thread.tid != self._tid for thread in own):
             nothing = np.empty(0, np.int64)
             own.insert(0, ThreadSamples(os.getpid(), self._tid, self._thread, "", nothing, nothing))
-        # the first sample of a new thread reaches back to the one before, which may be older than the cell
-        cell = self._statements(self._tid)
-        begin_ns = self._window_ns[0] if cell is None else int(cell.ts[0])
+        if (cell := self._statements(self._tid)) is not None:
+            self._window_ns = int(cell.ts[0]), self._window_ns[1]
         for thread in own:
             checkpoint()
-            self._put_thread(builder, thread.inside(begin_ns, int(thread.bounds.max(initial=0))), recorded)
+            # a new thread's first sample reaches back to the look before, which may be older than the cell
+            inside = thread.inside(self._window_ns[0], int(thread.bounds.max(initial=0)))
+            self._put_thread(builder, inside, recorded)
         self._put_children(builder, recorded)
         if self._looks:
             builder.table(SAMPLES, pd.concat(self._looks, ignore_index=True))
