@@ -1,4 +1,4 @@
-"""Protocol buffers, written field by field."""
+"""Writes protocol buffers field by field."""
 
 from __future__ import annotations
 

@@ -103,8 +103,8 @@ class NotebookWatch:
         self.clock = clock if clock is not None else Clock()
         self.pid, self.tid = os.getpid(), threading.get_native_id()
         self.runs: list[CellRun] = []
-        # by device, address and bytes of a buffer: the first and the last run since the previous walk, one of
-        # which made it, and whether the process grew in the last
+        # Keys: device, address and bytes of a buffer. Values: the first and last run since the previous walk,
+        # one of which made it, and whether the process grew in the last.
         self.made: dict[tuple[int, int, int], tuple[int, int, bool]] = {}
         self.stacks = ThreadStacks(self.clock.now_ns)
         self.own_ns = 0  # time that the watch took between cells

@@ -47,14 +47,14 @@ class ComparedTables:
 
     @property
     def whole(self) -> tuple[bool, bool]:
-        """Whether each side is compared as a whole, since it has no steps."""
+        """Whether each side has no steps, and is compared as a whole."""
         # such a side has a single row, whose step is -1
         a, b = ((self.steps.loc[self.steps["side"] == name, "step"] == -1).all() for name in self.names)
         return bool(a), bool(b)
 
     @property
     def delta_words(self) -> str:
-        """The head of a column of changes."""
+        """The heading of a column of changes."""
         return "Δ" if all(self.whole) else "Δ a step"
 
     @property

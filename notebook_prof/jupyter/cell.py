@@ -127,7 +127,7 @@ class CellTransformer:
         for frame in frames[:1]:
             name = str(frame.f_locals.get("cell_name"))
             session.add_file(name)  # IPython has compiled it under this name
-            if len(frames) > 1 and name in linecache.cache:  # as for %%capture: its text is only the body
+            if len(frames) > 1 and name in linecache.cache:  # compiled as a cell of its own, as by %%capture
                 size, time, text, full = linecache.cache[name]  # type: ignore[misc]
                 linecache.cache[name] = size + above, time, ["\n"] * above + text, full
         if _is_magic(tree):
@@ -200,9 +200,9 @@ def _insert(tree: ast.Module, name: str, arguments: str) -> ast.Module:
 
 
 def _above_body(tree: ast.Module) -> int:
-    """Return how many lines are above the body of a cell magic, without its first blank ones."""
+    """Return how many lines are above the first line of a cell magic's body that is not blank."""
     body = ast.literal_eval(tree.body[0].value.args[-1])  # type: ignore[attr-defined]
-    lines = text_lines(body)  # IPython drops blank lines at the start
+    lines = text_lines(body)  # IPython drops leading blank lines
     blank = next((i for i, text in enumerate(lines) if text.strip()), 0)
     return tree.body[0].lineno + blank
 

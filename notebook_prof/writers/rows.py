@@ -192,7 +192,7 @@ def _numbers(part: pd.DataFrame) -> TextArray:
 
 
 def _sequence_numbers(trace: Trace) -> TextArray:
-    """Write autograd's numbers as PyTorch does: a reader finds forward and backward operators by them."""
+    """Write autograd's sequence numbers, by which readers pair forward and backward operators."""
     slices, flows = trace.slices, trace.flows[(trace.flows["kind"] == "fwdbwd").to_numpy()]
     src, dst = (flows[end].to_numpy() for end in ("src", "dst"))
     forward = ((slices["category"] == "operator") & (slices["phase"] == "forward")).to_numpy(copy=True)

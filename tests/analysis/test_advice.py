@@ -127,7 +127,7 @@ def test_a_device_that_waits_for_launches():
 
 
 def test_steps_cannot_become_shorter_than_their_device_work(data: Path) -> None:
-    """However long the device waits between them."""
+    """Idle time between steps is not part of the gain."""
     trace = read_trace(data / "perfetto/sdk_deltas.pftrace")
     table = steps(trace)
     row = advice_row(trace, "launch-bound")

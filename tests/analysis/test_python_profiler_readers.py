@@ -197,7 +197,7 @@ def test_every_version_of_marshal(tmp_path: Path, value: dict[Any, Any], version
 
 
 def test_sampled_statistics_are_not_called_exact(tmp_path: Path) -> None:
-    """Python 3.15's sampling profiler adds an entry that is no function."""
+    """Python 3.15's sampling profiler adds an entry that is not a function."""
     path = tmp_path / "p"
     functions: dict[Any, Any] = {("a.py", 1, "f"): (1, 1, 0.5, 0.5, {})}
     for marked, word in ((functions, "exact"), ({("__sampled__",): True, **functions}, "sampled")):

@@ -71,11 +71,11 @@ def test_a_report_has_them_on_its_first_screen(
 def test_a_window_that_is_made_lower_or_higher_has_them_too(
     report: Callable[..., Report], data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without a reload; the overview asks for another width only. Nothing is cut off at the right."""
+    """No reload is needed. The overview asks again only if the width changes. Nothing is cut off."""
     monkeypatch.setattr(report_module, "embedded", lambda trace: {})
     opened = report(nbp.open_profile(data / TALL[-1]))
     page = opened.page
-    page.add_style_tag(content="html {overflow-y: scroll}")  # a scroll bar that comes makes a page narrower
+    page.add_style_tag(content="html {overflow-y: scroll}")  # a scroll bar that appears narrows the page
     opened.settle()
     high: dict[str, Any] = page.evaluate(EDGES)
     rows, strips = opened.views("[v.timeline.lanes.room(), v.log.of.strip]")

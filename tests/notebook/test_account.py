@@ -98,7 +98,7 @@ def test_magics_may_be_stacked_in_any_order(kernel: Kernel) -> None:
 
 
 def test_code_below_another_magic_has_its_source(kernel: Kernel) -> None:
-    """Its lines are numbered as in the cell, in tracebacks too."""
+    """Line numbers are those of the cell, also in tracebacks."""
     kernel.must("%%profile p --quiet\n%%capture\n\ndef halved():\n    return 1 / 0")
     assert kernel.value("__import__('inspect').getsource(halved)") == "def halved():\n    return 1 / 0\n"
     for body in ("import time\n1 / 0\ntime.sleep(1)", "\n\nimport time\n1 / 0\ntime.sleep(1)"):
@@ -110,7 +110,7 @@ def test_code_below_another_magic_has_its_source(kernel: Kernel) -> None:
 
 
 def test_threads_of_a_cell_begin_in_it(kernel: Kernel) -> None:
-    """So the recording begins with the cell, and times in sentences count from there."""
+    """Times in sentences are therefore measured from the beginning of the cell."""
     kernel.must("import threading, time")
     for _ in range(3):
         kernel.must(

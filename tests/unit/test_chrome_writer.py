@@ -170,7 +170,7 @@ def test_ranks_have_no_list_of_stacks_and_do_not_point_into_one(tmp_path):
 
 @pytest.mark.parametrize("name", ["cnn_adam", "lm_adamw", "threads"])
 def test_phases_and_arrows_come_back(data: Path, tmp_path: Path, name: str) -> None:
-    """By autograd's numbers, as from PyTorch's own files."""
+    """The exported sequence numbers pair forward and backward operators, as in PyTorch's files."""
     trace = read_trace(data / f"torch213_cpu/{name}.pt.trace.json.gz")
     write_chrome(trace, tmp_path / "t.json")
     again = read_trace(tmp_path / "t.json")

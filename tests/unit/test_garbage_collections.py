@@ -45,7 +45,7 @@ def begun() -> GarbageCollections:
 
 
 def test_each_collection_is_noted_with_its_thread(reference: Reference) -> None:
-    gc.disable()  # a thread of another test may collect too
+    gc.disable()  # a thread left by another test may trigger a collection
     reference.spans.clear()
     try:
         noted = begun()

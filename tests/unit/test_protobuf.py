@@ -11,15 +11,7 @@ from notebook_prof.readers.codec import protobuf
 from notebook_prof.readers.codec.protobuf import PADDING, Fields, WireError, fields
 
 from ..draws import draws
-
-
-def varint(value: int) -> bytes:
-    """A number of seven bits a byte."""
-    out = bytearray()
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*out, value])
+from ..messages import varint
 
 
 def one(number: int, value: int | bytes, wire: int) -> bytes:

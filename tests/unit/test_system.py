@@ -202,7 +202,7 @@ def test_fifty_recordings_leave_no_thread_no_file_and_no_process() -> None:
         collector.abandon()
         collector.abandon()
     assert set(threading.enumerate()) <= before
-    if files:  # another test's may be closed meanwhile
+    if files:  # files of other tests may be closed meanwhile
         assert len(os.listdir("/proc/self/fd")) <= files
 
 

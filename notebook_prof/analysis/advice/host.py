@@ -47,7 +47,7 @@ def launch_bound(run: AdviceContext) -> Advice | None:
     share = cite_share(waited.evaluate(run.trace) / window.evaluate(run.trace), waited, window)
     # filters of `what_if` that match all device work
     work = [f"category={name}" for name in DEVICE_CATEGORIES if run.device.among("category", (name,)).any()]
-    busy = run.device.open(np.ones(len(run.device.rows), bool))  # no step is shorter than that
+    busy = run.device.open(np.ones(len(run.device.rows), bool))  # steps take at least this long
     return Advice(
         "launch-bound",
         fill("The device waits for the host {} of its time.", share),

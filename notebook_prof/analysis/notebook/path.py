@@ -168,17 +168,17 @@ def _shown(number: int | None) -> str | None:
 
 
 def _maker(root: str, sources: dict[int, str], since: int, run: int, grew: bool) -> int | None:
-    """Return which of the runs between two walks made a buffer: the last that sets or reads its name."""
+    """Return the run that made a buffer: of those between two walks, the last that sets or reads its name."""
     between = range(run, max(since, 0) - 1, -1) if run >= 0 else ()
     found = [(one, names_of(sources.get(one, ""))) for one in between]
-    # setting counts for more than reading
+    # a run that sets the name is preferred to one that reads it
     setting = [one for one, names in found if root in names.writes]
     reading = [one for one, names in found if root in names.reads]
     return next(iter(setting + reading), run if grew or since == run >= 0 else None)
 
 
 def _runs_of_buffers(trace: Trace) -> dict[tuple[Any, ...], tuple[int, int, bool]]:
-    """Return the runs between the two walks of which the second found the largest buffer of each name."""
+    """Return the first and last run between the walks before and after each name's largest buffer came."""
     tables = trace.metadata.get("tables") or {}
     made, buffers = tables.get(CELL_BUFFERS), tables.get("memory_names")
     if made is None or buffers is None or "since" not in made:

@@ -183,7 +183,7 @@ class PythonCollector(Collector):
             self._window_ns = int(cell.ts[0]), self._window_ns[1]
         for thread in own:
             checkpoint()
-            # a new thread's first sample reaches back to the look before, which may be older than the cell
+            # a new thread's first sample extends back to the previous look, possibly before the cell
             inside = thread.inside(self._window_ns[0], int(thread.bounds.max(initial=0)))
             self._put_thread(builder, inside, recorded)
         self._put_children(builder, recorded)

@@ -33,7 +33,7 @@ class MegEngineReader(Reader):
         head = probe.head.lstrip()
         if head[:1] == b"<":
             return _SVG in head
-        if head[:1] not in (b"{", b"[") or b'"schemaVersion"' in head:  # PyTorch's, or written by us
+        if head[:1] not in (b"{", b"[") or b'"schemaVersion"' in head:  # a Kineto file, or our export
             return False
         return (b'"ph"' in head and _TIMELINE.search(head) is not None) or _GRAPH.search(head) is not None
 

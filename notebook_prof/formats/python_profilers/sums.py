@@ -127,7 +127,7 @@ class _Marshalled:
 _LONGEST_S: Final = 4e9
 _FUNCTIONS: Final = ("calls", "primitive_calls", "self_ns", "total_ns")
 _SAMPLED: Final = ("__sampled__",)
-"""Key of the entry by which Python 3.15's sampling profiler marks its statistics."""
+"""Key of the entry that Python 3.15's sampling profiler adds to its statistics."""
 
 
 def read_pstats(data: bytes, builder: TraceBuilder) -> None:

@@ -103,7 +103,7 @@ def _meetings(ranks: Sequence[tuple[int, Trace]], arrived: pd.DataFrame) -> _Mee
     parts = []
     for rank, trace in ranks:
         own = arrived[arrived["rank"] == rank]
-        own = own.reindex(columns=["match", "slice", "operation", "margin_ns"])  # an empty table has fewer
+        own = own.reindex(columns=["match", "slice", "operation", "margin_ns"])  # an empty table lacks some
         row = own["slice"].to_numpy(np.int64)
         start, dur = (trace.slices[name].to_numpy()[row] for name in ("ts", "dur"))
         streams = trace.tracks.loc[(trace.tracks["kind"] == "stream").to_numpy(), "track"]
