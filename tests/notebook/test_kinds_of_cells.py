@@ -98,8 +98,10 @@ def test_a_line_that_awaits_says_for_which_lines(kernel: Kernel) -> None:
         await main()
         """)
     said = kernel.value("str(p.verdict)").splitlines()[0]
-    assert "`await main()`; it waits, with tasks suspended at line 4, `await asyncio.sleep(1.5)`" in said
-    assert re.search(r" and at In\[\d+\]:3, `await asyncio\.sleep\(1\.2\)`", said), said
+    # on a busy machine both may have been seen for the same time, and then either comes first
+    _, _, suspended = said.partition("`await main()`; it waits, with tasks suspended at ")
+    assert re.search(r"\bline 4, `await asyncio\.sleep\(1\.5\)`", suspended), said
+    assert re.search(r"\bIn\[\d+\]:3, `await asyncio\.sleep\(1\.2\)`", suspended), said
     assert "gather" not in said
     assert kernel.value("all(claim.holds(p.trace) for claim in p.verdict.claims)")
     rows = kernel.value("p.lines().set_index('text')[['total_ns', 'awaited_ns']].T.to_dict()")
