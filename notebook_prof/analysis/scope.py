@@ -138,7 +138,7 @@ class Scope:
         keep = np.ones(len(self.rows), dtype=bool)
         for column, numbers in (("track", track), ("step", step)):
             if numbers is not None:
-                keep &= np.isin(self.ints(column), many(numbers))
+                keep &= np.isin(self.ints(column), checked_numbers(column, numbers))
         for column, words in (("name", name), ("line", line)):
             if words is not None:
                 keep &= self.among(column, many(words))
@@ -203,6 +203,16 @@ def many(value: Any) -> list[Any]:
     return [value] if isinstance(value, str | int | np.integer) else list(value)
 
 
+def checked_numbers(what: str, value: Numbers) -> list[Any]:
+    """Return the numbers as a list; SelectionError if one is a text or a slice."""
+    items = [value] if isinstance(value, slice) else many(value)
+    if wrong := [item for item in items if isinstance(item, str | slice)]:
+        raise SelectionError(
+            f"{what} takes whole numbers, as in {what}=3 or {what}=range(3, 6); got {wrong[0]!r}"
+        )
+    return items
+
+
 def checked_words(what: str, value: Texts, allowed: Sequence[str]) -> list[str]:
     """Return the words as a list; SelectionError, with close matches, if one is unknown."""
     words = many(value)
@@ -262,7 +272,7 @@ def step_spans(trace: Trace, window: WindowLike = None, step: Numbers = None) ->
     table = trace.steps
     keep = np.ones(len(table), dtype=bool)
     if step is not None:
-        keep &= table["step"].isin(many(step)).to_numpy()
+        keep &= table["step"].isin(checked_numbers("step", step)).to_numpy()
     if window is not None:
         cut = Window.of(window)
         end = np.minimum((table["ts"] + table["dur"]).to_numpy(), cut.end)
@@ -301,7 +311,7 @@ def recorded_steps(trace: Trace, window: WindowLike = None, step: Numbers = None
     end = table["end_ns"].to_numpy() - origin
     keep = np.ones(len(table), dtype=bool)
     if step is not None:
-        keep &= table["step"].isin(many(step)).to_numpy()
+        keep &= table["step"].isin(checked_numbers("step", step)).to_numpy()
     if window is not None:
         cut = Window.of(window)
         keep &= (points["ts"] < cut.end) & (end > cut.start)

@@ -131,6 +131,11 @@ def test_operators_can_be_narrowed():
     assert memory_operators(trace, device=1).empty
     with pytest.raises(SelectionError, match="forward"):
         memory_operators(trace, phase="forwards")
+    for step in ("1", "1:3", slice(1, 3)):
+        with pytest.raises(
+            SelectionError, match=r"step takes whole numbers, as in step=3 or step=range\(3, 6\)"
+        ):
+            memory_operators(trace, step=step)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

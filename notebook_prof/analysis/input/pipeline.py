@@ -14,8 +14,8 @@ from ..scope import (
     Numbers,
     WindowLike,
     bounds,
+    checked_numbers,
     length_within,
-    many,
     on_host,
     recorded_table,
     step_spans,
@@ -166,7 +166,7 @@ def _minddata(trace: Trace, queue: pd.DataFrame, window: WindowLike, step: Numbe
     at = queue["time_ns"] - int(trace.metadata.get("start_unix_ns", 0))
     keep = np.ones(len(queue), dtype=bool)
     if step is not None:
-        keep &= queue["step"].isin(many(step)).to_numpy()
+        keep &= queue["step"].isin(checked_numbers("step", step)).to_numpy()
     if window is not None:
         cut = Window.of(window)
         keep &= ((queue["time_ns"] >= 0) & (at >= cut.start) & (at < cut.end)).to_numpy()

@@ -16,7 +16,7 @@ from ...trace.nesting import climb
 from ...trace.schema import Table
 from ...units import parse_ns
 from ..grouping import group, sums
-from ..scope import Numbers, Texts, WindowLike, checked_words, ints, many, recorded_table, texts
+from ..scope import Numbers, Texts, WindowLike, checked_numbers, checked_words, ints, recorded_table, texts
 
 FOREVER: Final = np.iinfo(np.int64).max
 """Time of death of a block that outlived the recording."""
@@ -217,7 +217,7 @@ def chosen_events(trace: Trace, window: WindowLike, step: Numbers, phase: Texts)
         cut = Window.of(window)
         keep &= ((events["ts"] >= cut.start) & (events["ts"] < cut.end)).to_numpy()
     if step is not None:
-        keep &= np.append(np.isin(ints(slices["step"]), many(step)), False)[row]
+        keep &= np.append(np.isin(ints(slices["step"]), checked_numbers("step", step)), False)[row]
     if phase is not None:
         words = checked_words("phase", phase, PHASES)
         keep &= np.append(slices["phase"].isin(words).to_numpy(), False)[row]

@@ -20,9 +20,9 @@ from ..scope import (
     Scope,
     WindowLike,
     bounds,
+    checked_numbers,
     ints,
     length_within,
-    many,
     matching_codes,
     on_device,
     on_host,
@@ -192,7 +192,7 @@ def _spans(
         launched = work.end[work.ints("step") == number[-1]]
         end[-1] = max(int(end[-1]), int(launched.max(initial=0)))
         end[:-1] = np.maximum(start[1:], start[:-1])
-    keep = np.isin(number, many(step)) if step is not None else np.ones(len(end), bool)
+    keep = np.isin(number, checked_numbers("step", step)) if step is not None else np.ones(len(end), bool)
     return pd.arrays.IntegerArray(number[keep], number[keep] < 0), start[keep], end[keep]
 
 
@@ -248,7 +248,7 @@ def step_breakdown(trace: Trace, *, window: WindowLike = None, step: Numbers = N
     host, device = on_host(trace), on_device(trace)
     steps = steps.sort_values("ts", kind="stable").reset_index(drop=True)
     start, end, whole = _extended(trace, steps, device)
-    keep = whole if step is None else whole & steps["step"].isin(many(step)).to_numpy()
+    keep = whole if step is None else whole & steps["step"].isin(checked_numbers("step", step)).to_numpy()
     if window is not None:
         start, end = np.maximum(start, window[0]), np.minimum(end, window[1])
         keep &= end > start

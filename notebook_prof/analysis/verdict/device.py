@@ -147,7 +147,7 @@ def _busy_while_it_works(facts: VerdictInputs, number: int) -> Verdict | None:
         return None
     of = Source("device", "window_ns", {"device": number}, facts.arguments)
     when = fill(
-        "{} of the time from its first work to its last ({} of {})",
+        "{} of the time from its first work to its last, which is {} of {}",
         cite_share(busy, Source("device", "busy_ns", {"device": number}, facts.arguments), of),
         cite_ns(span, of),
         cite_ns(facts.extent.dur, of_device(facts, number, "window_ns")),
