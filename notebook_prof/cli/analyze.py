@@ -14,7 +14,7 @@ from ..analysis.time.operators import calls
 from ..formats.megengine.ranking import AGGREGATES, ORDERS, top_calls
 from ..readers import read_trace
 from ..selection import Query, passing
-from .output import add_output_options, chosen_format, data_text, drawn, markdown, say
+from .output import add_output_options, chosen_format, data_text, drawn, markdown, row_count, say
 
 # Numbers as MegEngine's ``profile_analyze`` writes them.
 
@@ -78,7 +78,7 @@ def add_analyze(commands: Any) -> None:
     )
     add = parser.add_argument
     add("file", metavar="FILE")
-    add("-t", "--top", type=int, default=3, help="number of rows; 0 for all (default: 3)")
+    add("-t", "--top", type=row_count, default=3, help="number of rows; 0 for all (default: 3)")
     add("--type", action="append", help="keep operators of this type; may be given several times")
     add("--aggregate-by", choices=["type"], help="one row for each type")
     add("--aggregate", choices=AGGREGATES, help="how to aggregate (default with --aggregate-by: sum)")

@@ -15,7 +15,7 @@ from ..expectations.outcomes import Expectations
 from ..profiles.files import open_profile
 from ..profiles.profile import Profile
 from .expect import add_expect_option, exit_code
-from .output import data_text, say
+from .output import data_text, row_count, say
 
 
 def add_diff(commands: Any) -> None:
@@ -29,7 +29,7 @@ def add_diff(commands: Any) -> None:
     add = parser.add_argument
     add("a", metavar="A", help="the recording before; several runs, separated by commas")
     add("b", metavar="B", help="the recording after; several runs, separated by commas")
-    add("-t", "--top", type=int, default=8, help="number of rows of each table (default: 8)")
+    add("-t", "--top", type=row_count, default=8, help="number of rows of each table (default: 8)")
     add("--json", action="store_true", help="print one JSON object instead")
     add("--html", metavar="FILE", help="write a page with the steps, the source and the tables")
     add_expect_option(parser, "'slower < 3%%', or of B as in 'step p50 < 120ms'")
@@ -40,7 +40,7 @@ def run(options: argparse.Namespace) -> int:
     """Print the comparison; returns the exit code."""
     if (sessions := _sessions(options)) is not None:
         return _sessions_diff(*sessions, options)
-    compared = compare(options.a.split(","), options.b.split(","))
+    compared = compare(_runs(options.a), _runs(options.b))
     results = compared.expect(*options.expect, check=False) if options.expect else None
     say(as_json(compared, results) if options.json else comparison_text(compared, options.top))
     if options.html:
@@ -48,6 +48,10 @@ def run(options: argparse.Namespace) -> int:
     if results is not None and not options.json:
         say(str(results))
     return 0 if results is None else exit_code(results)
+
+
+def _runs(files: str) -> list[str]:
+    return [file for file in files.split(",") if file]
 
 
 def _sessions(options: argparse.Namespace) -> tuple[Profile, Profile] | None:

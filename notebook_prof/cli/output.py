@@ -12,6 +12,14 @@ import pandas as pd
 
 from ..profiles.text import aligned
 
+
+def row_count(text: str) -> int:
+    """Parse a number of rows, for argparse."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of rows: 0 or more")
+    return int(text)
+
+
 # Tables as text: drawn with lines, as Markdown, or plain.
 
 Rows: TypeAlias = Sequence[Sequence[str]]

@@ -16,7 +16,7 @@ from ..formats.paddle.summary import UNITS, VIEWS
 from ..formats.paddle.summary_events import SORTED_KEYS
 from ..profiles.files import open_profile
 from ..units import cut, format_bytes, format_count, format_ns, format_share
-from .output import add_from, add_output_options, say, say_table
+from .output import add_from, add_output_options, row_count, say, say_table
 
 _LONGEST: Final = 60
 
@@ -44,7 +44,7 @@ def add_summary(commands: Any) -> None:
     add("--table", metavar="ANALYSIS", help="print this analysis: operators, kernels, memory.peak, …")
     add("--by", metavar="COLUMNS", help="group by these, separated by commas (with --table)")
     add("--where", metavar="FILTER", help="as in 'conv self>1ms phase=backward step=3:7' (with --table)")
-    add("-t", "--top", type=int, default=20, help="number of rows of --table; 0 for all (default: 20)")
+    add("-t", "--top", type=row_count, default=20, help="number of rows of --table; 0 for all (default: 20)")
     add_output_options(parser)
     parser.set_defaults(run=run)
 
@@ -72,7 +72,9 @@ def add_brief(commands: Any) -> None:
     )
     parser.add_argument("file", metavar="FILE", help="the recording")
     add_from(parser)
-    parser.add_argument("--rows", metavar="N", type=int, default=5, help="rows of each table (default: 5)")
+    parser.add_argument(
+        "--rows", metavar="N", type=row_count, default=5, help="rows of each table (default: 5)"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON, with the numbers unrounded")
     parser.set_defaults(run=run_brief)
 

@@ -165,6 +165,8 @@ def read_trace(
     """
     if format is not None and format not in (names := [reader.name for reader in readers()]):
         raise OptionError(f"no format {format!r}: {nearest(format, names)}")
+    if not os.fspath(path):
+        raise OptionError("the path is empty: name a file or a folder")
     with ReadingProgress(path) as progress:
         return _read(Path(path), format, max_bytes, options, progress)
 

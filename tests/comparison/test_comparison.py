@@ -315,6 +315,14 @@ def test_the_command(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert sum(row["delta_ns"] for row in printed["operators"]) == printed["delta_ns"]
     assert main(["diff", a, "no-such-file"]) == 2
     assert "no-such-file" in capsys.readouterr().err
+    assert main(["diff", a, f"{b},", "-t", "0"]) == 0
+    assert main(["diff", ",", b]) == 2
+    assert "a has no recording" in capsys.readouterr().err
+    assert main(["diff", "", b]) == 2
+    assert "the path is empty" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["diff", a, b, "-t", "-3"])
+    assert "'-3' is not a number of rows: 0 or more" in capsys.readouterr().err
 
 
 def test_a_real_pair_from_other_hardware() -> None:
