@@ -258,6 +258,14 @@ def test_waiting(name):
     assert sampled((0, 100, "main", "run.py"), (10, 40, name, "run.py")).kind == "python-bound"
 
 
+@pytest.mark.parametrize(("name", "called"), [("8374", "thread 8374"), ("MainThread", "MainThread")])
+def test_who_waits_is_named_if_other_threads_were_recorded(name: str, called: str) -> None:
+    b = TraceBuilder()
+    b.slices(ts=0, dur=100, name="select (selectors.py:415)", category="python", track=b.track(name))
+    b.slices(ts=0, dur=90, name="fact (run.py:31)", category="python", track=b.track("worker"))
+    assert verdict(b.seal()).sentence.startswith(f"Wait-bound: {called} waits 100.0 % of the recording")
+
+
 def test_names_that_only_sound_like_waiting():
     for name in (
         *("acquire_data", "x.py:4  x = sleepy(1)", "select_rows", "awaits", "join (posixpath.py:71)"),

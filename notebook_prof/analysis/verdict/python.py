@@ -12,7 +12,7 @@ import pandas as pd
 
 from ...trace import DEVICE_CATEGORIES, Trace
 from ...units import format_share
-from ..scope import Scope, ints
+from ..scope import Scope, ints, on_host
 from ..source.frames import SourceFrames, frames, is_python
 from ..source.lines import CELL, lines
 from ..time.cpu import cpu
@@ -108,14 +108,26 @@ def spelled(library: str) -> str:
 def _waiting(facts: VerdictInputs, waits: np.ndarray[Any, np.dtype[np.bool_]], waited: int) -> Verdict:
     names = [str(name) for name in facts.top[waits]["name"]]
     most = int(facts.top[waits].iloc[0]["self_ns"]) > MOST * waited
+    elsewhere = meanwhile(facts, (facts.extent.start, facts.extent.end))
     sentence = fill(
-        "Wait-bound: the program waits {}, {} in {}{}.",
+        "Wait-bound: {} waits {}, {} in {}{}.",
+        "the program" if elsewhere else _who_waits(facts),
         facts.part_of_whole(waited, facts.self_time(tuple(names)), {"name": names}),
         "mostly" if most else "longest",
         short(names[0], 60),
-        meanwhile(facts, (facts.extent.start, facts.extent.end)),
+        elsewhere,
     )
     return Verdict("wait-bound", sentence, waited / max(facts.total_ns, 1), {"name": names})
+
+
+def _who_waits(facts: VerdictInputs) -> str:
+    """Name the judged thread if other threads have slices, too: they may have computed meanwhile."""
+    tracks = facts.trace.tracks.set_index("track")
+    others = np.unique(on_host(facts.trace).values("track"))
+    name = str(tracks["name"][stepping_track(facts.trace)])
+    if len(others) == 1:
+        return "the program"
+    return name if "thread" in name.lower() else f"thread {short(name, 40)}"
 
 
 def meanwhile(facts: VerdictInputs, window: tuple[int, int], told: Any = None) -> Sentence:
