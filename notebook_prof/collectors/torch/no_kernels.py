@@ -12,7 +12,6 @@ from typing import Any, Final, NamedTuple
 from ...trace.report import ImportReport
 
 _CONCURRENT_KERNEL: Final = 10
-_PRIVILEGES: Final = (35, 40)
 MEANING: Final = {
     15: ("CUPTI could not start", "see what nvidia-smi says, and restart the kernel"),
     27: ("this CUPTI does not support this card or driver", "install a torch for a newer CUDA"),
@@ -21,15 +20,12 @@ MEANING: Final = {
         "the driver restricts profiling to administrators (ERR_NVGPUCTRPERM)",
         "set NVreg_RestrictProfilingToAdminUsers=0, or give the container --cap-add=SYS_ADMIN",
     ),
-    36: ("another profiler of the older kind is running", "end it, and restart the kernel"),
-    38: ("the older profiler of CUPTI does not support this card", "install a torch for a newer CUDA"),
     39: (
         "another profiler holds CUPTI in this process (Nsight Systems or Compute, jax.profiler)",
         "end it, or restart the kernel without it",
     ),
     40: ("this is a virtual GPU whose administrator forbids profiling", "allow it in the hypervisor"),
     41: ("this card is in confidential mode, in which CUPTI records nothing", "record elsewhere"),
-    42: ("this is a mining card, which CUPTI does not support", "record on another card"),
     43: ("CUPTI does not support this MIG slice", "record on a whole card, or with a newer driver"),
     45: ("CUPTI does not support this card under WSL", "update the driver of Windows"),
 }
@@ -71,11 +67,7 @@ def why_no_gpu(torch: Any, load: Callable[[str], Any] = ctypes.CDLL) -> Reason |
     return Reason("torch.cuda.is_available() is False", "see what torch.cuda.init() says")
 
 
-def ask_cupti(
-    load: Callable[[str], Any] = ctypes.CDLL,
-    maps: Path = Path("/proc/self/maps"),
-    params: Path = Path("/proc/driver/nvidia/params"),
-) -> Cupti:
+def ask_cupti(load: Callable[[str], Any] = ctypes.CDLL, maps: Path = Path("/proc/self/maps")) -> Cupti:
     """Ask the libcupti that this process has loaded whether it can record kernels. Nothing else is loaded."""
     # Kernel recording is switched on and off for a moment, so call this only while nothing is recording. Call
     # it only if CUDA works, since CUPTI 13.2 ends the process otherwise.
@@ -87,8 +79,6 @@ def ask_cupti(
         library.cuptiActivityDisable(_CONCURRENT_KERNEL)
         return Cupti(version)
     what, advice = MEANING.get(code, _OTHER)
-    if code in _PRIVILEGES and _administrators_only(params):
-        what += "; RmProfilingAdminOnly is 1 in /proc/driver/nvidia/params"
     return Cupti(version, Reason(f"{what} (CUPTI's error {code})", advice))
 
 
@@ -119,10 +109,3 @@ def loaded_cupti(
     except (OSError, AttributeError, StopIteration):
         return None, 0
     return library, version.value
-
-
-def _administrators_only(params: Path) -> bool:
-    try:
-        return "RmProfilingAdminOnly: 1" in params.read_text(encoding="utf-8")
-    except OSError:
-        return False
