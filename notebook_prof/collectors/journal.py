@@ -80,7 +80,7 @@ class Journal:
     def __init__(self) -> None:
         self.pid = os.getpid()
         self.dropped = 0
-        self._window_ns: tuple[int, int] | None = None
+        self._start_ns = 0
         self._recording = False
         self._open: dict[int, Annotation] = {}
         self._spans: list[Annotation] = []
@@ -114,22 +114,20 @@ class Journal:
         """Start storing annotations as they close."""
         self._spans, self.counts = [], []
         self.dropped = 0
-        self._window_ns = (now_ns, now_ns)
-        self._recording = True
+        self._start_ns, self._recording = now_ns, True
 
     def stop(self) -> None:
         """Cut off open annotations, and store no more. A second call does nothing."""
-        if not self._recording or self._window_ns is None:
+        if not self._recording:
             return
         self._recording = False
         now_ns = time.time_ns()
-        self._window_ns = (self._window_ns[0], now_ns)
         for span in tuple(self._open.values()):
             cut = copy.copy(span)  # the original stays open for its owner
             cut.end_ns = now_ns
             self._keep(cut)
         for span in self._spans:
-            span.start_ns = max(span.start_ns, self._window_ns[0])
+            span.start_ns = max(span.start_ns, self._start_ns)
 
     def threads(self) -> dict[int, str]:
         """Return the native ids and names of the threads with annotations, in order of appearance."""

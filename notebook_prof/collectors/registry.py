@@ -86,10 +86,8 @@ def make(names: Sequence[str] | None = None, options: CollectorOptions | None = 
     # `python` is last, since it fits its samples to slices with exact times. A named collector that cannot
     # record here is made anyway; its start fails, and the report says so.
     options = options if options is not None else CollectorOptions()
-    entries = _entries(cached=True)
     chosen = set(names or _automatic())
-    if chosen - entries.keys():
-        entries = _entries()
+    entries = _BUILT_IN if chosen <= _BUILT_IN.keys() else _entries()
     if unknown := sorted(chosen - entries.keys()):
         raise OptionError(
             f"no collector {unknown[0]!r}: {nearest(unknown[0], entries)}; see nbp.list_collectors()"
@@ -134,9 +132,8 @@ def _automatic() -> tuple[str, ...]:
 
 def prepare() -> None:
     """Import the modules of the first recording, except frameworks, so its cell starts at once."""
-    entries = _entries()
     for name in ("torch", "python") if installed("torch") else ("python",):
-        entries[name].load()
+        _BUILT_IN[name].load()
 
 
 def _beside_torch() -> bool:
@@ -148,19 +145,12 @@ def _beside_torch() -> bool:
     return available[best].ok and best != "kineto"
 
 
-_foreign: dict[str, _CollectorEntry] | None = None
-"""Collectors of other packages, as found by the last scan."""
-
-
-def _entries(cached: bool = False) -> dict[str, _CollectorEntry]:
-    """Return all collectors. With `cached`, packages are not scanned again, which takes 10 ms."""
-    global _foreign
-    if _foreign is None or not cached:
-        _foreign = {
-            point.name: _CollectorEntry(
-                f"{point.module}:{point.attr}", f"what {point.module.partition('.')[0]} records"
-            )
-            for point in sorted(entry_points(group=GROUP), key=lambda point: point.name)
-            if point.name not in _BUILT_IN
-        }
-    return {**_BUILT_IN, **_foreign}
+def _entries() -> dict[str, _CollectorEntry]:
+    """Return all collectors. Scanning the installed packages takes 10 ms."""
+    foreign = {
+        point.name: _CollectorEntry(
+            f"{point.module}:{point.attr}", f"what {point.module.partition('.')[0]} records"
+        )
+        for point in sorted(entry_points(group=GROUP), key=lambda point: point.name)
+    }
+    return _BUILT_IN | foreign | _BUILT_IN  # first, and not replaced by others

@@ -31,12 +31,8 @@ DOUBLE_EVERY: Final = 6_000
 CPU_INTERVAL_NS: Final = 100_000_000
 LONG_GAP_NS: Final = 100_000_000
 MUCH_FREED: Final = 64 * 2**20
-"""Amount of freed but kept memory above which it is reported.
-
-torch's profiler keeps a small block for every tensor with a recorded shape. These are scattered between large
-blocks, whose space then cannot be reused: 530 MiB in 40 steps of a GAN of 3 MiB, compared with 8 MiB without
-a recording.
-"""
+"""Amount of freed but kept memory above which it is returned to the system: torch's profiler scatters small
+blocks between large ones."""
 RSS_TRACK: Final = "process RSS"
 CPU_TRACK: Final = "process CPU"
 CHILDREN_TRACK: Final = "memory of child processes"
@@ -92,7 +88,7 @@ class SystemCollector(Collector):
         is_exact = put_readings(builder, reader)
         memory = records[records["kind"] == RSS]
         if len(memory):
-            self._tell_freed(builder)
+            self._return_freed(builder)
             if not is_exact:
                 self._tell_gap(int(np.diff(memory["ts"]).max(initial=0)), int(memory["b"].max()))
         self._tell_unread_children(reader, int((records["kind"] == REAPED).sum()))
@@ -127,19 +123,11 @@ class SystemCollector(Collector):
         reader.look(now)
         reader.edge(now)
 
-    def _tell_freed(self, builder: TraceBuilder) -> None:
+    def _return_freed(self, builder: TraceBuilder) -> None:
         begin, end = self._freed_bytes
         builder.metadata["freed_bytes"] = [begin, end]
         if end - begin >= MUCH_FREED:
             polling.trim()
-            self.report.add(
-                "freed-memory-kept",
-                "info",
-                example=f"{format_bytes(end - begin)} that the cell had freed were still resident at its end",
-                effect="resident memory is higher than memory in use; it was returned to the system "
-                "after the recording",
-                advice="with torch, shapes cause most of it: %%profile --no-shapes",
-            )
 
     def _tell_gap(self, gap_ns: int, highest_bytes: int) -> None:
         if gap_ns < LONG_GAP_NS or not highest_bytes:
