@@ -16,7 +16,7 @@ from notebook_prof.analysis import trust
 from notebook_prof.collectors.devices import in_use, settle
 from notebook_prof.collectors.jax import of_devices as of_jax_devices
 from notebook_prof.collectors.options import CollectorOptions
-from notebook_prof.collectors.torch.kept_rows import of_devices
+from notebook_prof.collectors.torch.result import of_devices
 from notebook_prof.errors import OptionError
 from notebook_prof.formats.jax.assemble import PlaneLine, Space
 from notebook_prof.formats.jax.assemble import assemble as assemble_planes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from notebook_prof.collectors.torch.kept_rows import users_only
+from notebook_prof.collectors.torch.result import users_only
 from notebook_prof.readers.kineto import KinetoColumns, read_columns
 from notebook_prof.trace import ImportReport
 

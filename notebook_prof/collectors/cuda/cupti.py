@@ -24,8 +24,8 @@ from ...trace.report import ImportReport
 from ..base import Availability
 from ..devices import settle
 from ..machine import live_threads
-from ..torch.kept_rows import of_devices
 from ..torch.no_kernels import MEANING, loaded_cupti
+from ..torch.result import of_devices
 from . import driver
 from .records import FIELDS, ON_DEVICE, DeviceProperties, joined, named, read, read_devices
 

@@ -21,10 +21,10 @@ from ..python.assemble import OTHER_CELLS
 from ..python.frames import CELL, owner_of
 from .fused_kernels import put_fused_kernels
 from .hooks import ModuleRanges, ParameterCounts
-from .kept_rows import of_devices, users_only
 from .loader.tables import put as put_loaders
 from .loader.watch import LoaderWatch
 from .no_kernels import Cupti, Reason, asked_once, tell, why_no_gpu
+from .result import of_devices, users_only
 from .session import (
     ConflictWatch,
     Session,
