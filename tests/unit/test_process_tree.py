@@ -197,17 +197,6 @@ def test_a_child_that_ended_between_its_reading_and_the_sum_counts_once(proc: Pr
     assert of(cpu_table(records, process_facts()), polling.ENDED) == []
 
 
-def test_kernels_that_do_not_list_children_are_searched(proc: Proc) -> None:
-    (proc.root / str(MAIN) / "task" / str(MAIN) / "children").unlink()
-    proc.process(MAIN + 1, 5)
-    proc.thread(MAIN + 1, MAIN + 1, 5, 0)
-    (proc.root / str(MAIN + 1) / "stat").write_text(f"{MAIN + 1} (a ) b) S {MAIN} 1 1")
-    tree = ProcessTree(str(proc.root), MAIN, array("q").extend)
-    tree.look(10**10)
-    assert list(tree.descendants) == [MAIN + 1]
-    tree.close()
-
-
 def test_kernels_without_scheduler_statistics_count_ticks(proc: Proc) -> None:
     folder = proc.root / str(MAIN) / "task" / str(MAIN)
     (folder / "schedstat").unlink()

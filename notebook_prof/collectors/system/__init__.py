@@ -141,7 +141,8 @@ class SystemCollector(Collector):
         )
 
     def _tell_unread_children(self, reader: UsageReader, readings: int) -> None:
-        if reader.tree is not None or (readings < 2 and not reader.children):
+        are_listed = reader.tree is not None and os.path.exists("/proc/thread-self/children")
+        if are_listed or (readings < 2 and not reader.children):
             return
         self.report.add(
             "children-not-read",

@@ -295,23 +295,7 @@ def _name_and_kind(pid: int, tid: int, processes: ProcessFacts) -> tuple[str, st
         return name, "profiler" if name.startswith(OWN_THREADS) else "python"
     if pid in processes.children:
         return processes.children[pid], "child"
-    return command_name(processes.names.get((pid, -1), "")) or f"process {pid}", "child"
-
-
-_COMMANDS: Final = {
-    "multiprocessing.resource_tracker": "multiprocessing's resource tracker",
-    "multiprocessing.forkserver": "multiprocessing's fork server",
-    "multiprocessing.spawn": "multiprocessing's spawned process",
-    "joblib.externals.loky": "joblib worker",
-}
-
-
-def command_name(command: str) -> str:
-    """Shorten a command line to the program, without its folder, and its arguments."""
-    for word, name in _COMMANDS.items():
-        if word in command:
-            return name
-    return short_command(command)
+    return short_command(processes.names.get((pid, -1), "")) or f"process {pid}", "child"
 
 
 def short_command(command: str) -> str:

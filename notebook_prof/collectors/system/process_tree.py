@@ -8,6 +8,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from typing import Any, Final
 
 FIELDS: Final = ("kind", "pid", "tid", "ts", "a", "b", "c")
@@ -24,7 +25,6 @@ children waited for, when it changes.
 _MOST_THREADS: Final = 300
 _HIGH_WATER: Final = re.compile(rb"VmHWM:\s*(\d+) kB")
 _THREADS: Final = re.compile(rb"Threads:\s*(\d+)")
-_SCAN_NS: Final = 500_000_000
 _NAMED_AT: Final = (1, 2, 5, 20, 100)
 """Numbers of the readings at which a child's command is read. Once is not enough, since a forked child may
 soon run another program."""
@@ -94,10 +94,8 @@ class Thread:
             ran, waited = text.rpartition(b")")[2].split()[11:13]
             self.cpu_ns = (int(ran) + int(waited)) * _TICK_NS
 
-    def children(self) -> list[int] | None:
-        """Return processes forked by this thread; None if the kernel does not list them."""
-        if self._children < 0:
-            return None
+    def children(self) -> list[int]:
+        """Return processes forked by this thread. Raises OSError if it has ended."""
         return [int(word) for word in _pread(self._children, 16384).split()]
 
     def close(self) -> None:
@@ -196,17 +194,12 @@ class WatchedProcess:
             return []
         return os.listdir(f"{self.folder}/task")
 
-    def children(self) -> list[int] | None:
-        """Return its child processes; None if the kernel does not list them."""
+    def children(self) -> list[int]:
+        """Return its child processes; none if the kernel does not list them."""
         pids: list[int] = []
         for thread in self.threads.values():
-            try:
-                part = thread.children()
-            except OSError:
-                continue
-            if part is None:
-                return None
-            pids += part
+            with suppress(OSError):
+                pids += thread.children()
         return pids
 
     def name(self, tid: int = -1) -> str:
@@ -249,8 +242,6 @@ class ProcessTree:
         self.has_news = False
         self.high_bytes = 0  # highest resident memory of the process, at the last reading
         self._last: dict[tuple[int, int], tuple[int, ...]] = {}
-        self._scanned_ns = 0
-        self._parents: dict[int, list[int]] = {}
 
     def memory(self, now: int) -> int:
         """Emit the resident memory of the process, and return it in bytes."""
@@ -298,7 +289,7 @@ class ProcessTree:
 
     def _walk(self, now: int) -> set[int]:
         alive: set[int] = set()
-        waiting = [(pid, self.main) for pid in self._children(self.main, now)]
+        waiting = [(pid, self.main) for pid in self.main.children()]
         while waiting:
             pid, parent = waiting.pop()
             if pid in alive or pid in self._skip:
@@ -314,17 +305,8 @@ class ProcessTree:
             self._changed(CHILD, pid, -1, now, process.cpu_ns, process.wait_ns, own_bytes)
             if process.passes in _NAMED_AT:
                 self._name(process, -1)
-            waiting += [(child, process) for child in self._children(process, now)]
+            waiting += [(child, process) for child in process.children()]
         return alive
-
-    def _children(self, process: WatchedProcess, now: int) -> list[int]:
-        children = process.children()
-        if children is not None:
-            return children
-        if now - self._scanned_ns >= _SCAN_NS:
-            self._scanned_ns = now
-            self._parents = _parents(self._root)
-        return self._parents.get(process.pid, [])
 
     def _changed(self, kind: int, pid: int, tid: int, now: int, *numbers: int) -> None:
         before = self._last.get((pid, tid))
@@ -344,17 +326,3 @@ class ProcessTree:
 
     def _put(self, kind: int, pid: int, tid: int, now: int, a: int = 0, b: int = 0, c: int = 0) -> None:
         self._emit((kind, pid, tid, now, a, b, c))
-
-
-def _parents(root: str) -> dict[int, list[int]]:
-    """Return the children of every process, for kernels that do not list them."""
-    children: dict[int, list[int]] = {}
-    for name in os.listdir(root):
-        if name.isdigit():
-            try:
-                with open(f"{root}/{name}/stat", "rb") as file:
-                    parent = int(file.read(1024).rpartition(b")")[2].split()[1])
-            except (OSError, ValueError, IndexError):
-                continue
-            children.setdefault(parent, []).append(int(name))
-    return children
