@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 import shutil
 import threading
 import time
 import weakref
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
+from types import FunctionType
 from typing import Any, Final
 
 from ....trace.report import ImportReport
 from ...patches import Patches, drop_frame
 from . import ring as rings
-from .fetching import FetchHook, WorkerInit, inherited, restore_fetcher
-from .main_process import Pinned, PinWatch, note_loader
+from .fetching import FetchHook, WorkerInit, inherited, innermost, restore_fetcher
 from .ring import Ring, clock
 
 _STATE: Final = "_notebook_prof_iterator"
 _MOST_EVENTS: Final = 1_000_000
+_MOST_LOADERS: Final = 1000
+_NO_BATCHES: Final = ("_IterableDatasetStopIteration", "_ResumeIteration")
 
 Event = tuple[int, ...]
+Pinned = list[tuple[int, int]]
+"""Begin and end of each batch's copy."""
 
 
 @dataclass
@@ -115,7 +121,9 @@ class LoaderWatch:
         patches.watch(
             several, "_try_get_data", lambda *_, **__: (clock(), time.thread_time_ns()), self._after_get
         )
-        patches.watch(several, "_next_data", self._before_next, self._after_next)
+        patches.watch(
+            several, "_next_data", lambda one: (clock(), getattr(one, "_rcvd_idx", -1)), self._after_next
+        )
         patches.replace(
             import_module("torch.utils.data._utils.pin_memory"), "pin_memory", self._pinning.timed
         )
@@ -163,8 +171,6 @@ class LoaderWatch:
             state.note_exits(iterator)
         state.rings |= state.read_rings(end=True)
 
-    # Replacements of torch's functions. Each takes the original and returns the new one.
-
     def _get_iterator(self, original: Any) -> Any:
         watch = self
 
@@ -196,8 +202,6 @@ class LoaderWatch:
 
         return _get_iterator
 
-    # Called after functions of torch's iterators, and before one of them.
-
     def _after_put(self, iterator: Any, number: int, *_: Any) -> None:
         state = self._state_of(iterator)
         if state is not None and iterator._send_idx != number and len(state.sent) < _MOST_EVENTS:
@@ -215,15 +219,10 @@ class LoaderWatch:
                 spent = time.thread_time_ns() - cpu
                 state.arrived.append((state.epoch, number, begin, clock(), spent))
 
-    def _before_next(self, iterator: Any) -> Any:
-        return clock(), getattr(iterator, "_rcvd_idx", -1)
-
     def _after_next(self, iterator: Any, before: Any, result: Any, failed: bool) -> None:
         state, (begin, due) = self._state_of(iterator), before
         if not failed and state is not None and len(state.taken) < _MOST_EVENTS:
             state.taken.append((state.epoch, due, begin, clock()))
-
-    # states of iterators
 
     def _begin(self, loader: Any) -> LoaderIterator | None:
         """Note that a loader is about to make an iterator, and make the rings of its workers."""
@@ -306,3 +305,94 @@ class LoaderWatch:
         if ring is None:
             ring = self._rings[state.loader] = Ring()
         return ring, state.number
+
+
+def note_loader(rows: list[dict[str, Any]], loader: Any) -> int:
+    """Count another iterator of a loader. Returns the row of its settings; -1 if there are too many."""
+    # settings are numbers and names: no object of the user is called or kept
+    row = _facts(loader)
+    for number, earlier in enumerate(rows):
+        if {**earlier, "iterators": 0} == {**row, "iterators": 0}:
+            earlier["iterators"] += 1
+            return number
+    if len(rows) >= _MOST_LOADERS:
+        return -1
+    rows.append(row)
+    return len(rows) - 1
+
+
+def _facts(loader: Any) -> dict[str, Any]:
+    dataset = innermost(vars(loader).get("dataset"))
+    kind = type(dataset)
+    method = "__iter__" if _defined(kind, "__getitem__") is None else "__getitem__"
+    code = getattr(inspect.unwrap(made), "__code__", None) if (made := _defined(kind, method)) else None
+    batch_size = vars(loader).get("batch_size")
+    sampler = getattr(loader, "batch_sampler", None)
+    if batch_size is None and sampler is not None:
+        batch_size = getattr(sampler, "batch_size", None)
+    return {
+        "dataset": kind.__qualname__,
+        "method": method,
+        "file": code.co_filename if code is not None else "",
+        "line": int(code.co_firstlineno) if code is not None else -1,
+        "in_memory": kind.__name__ == "TensorDataset",
+        "batched": _defined(kind, "__getitems__") is not None or sampler is None,
+        "batch_size": int(batch_size) if isinstance(batch_size, int) else 0,
+        "num_workers": int(loader.num_workers),
+        "prefetch_factor": int(loader.prefetch_factor or 0),
+        "pin_memory": bool(loader.pin_memory),
+        "persistent_workers": bool(loader.persistent_workers),
+        "iterators": 1,
+    }
+
+
+def _defined(kind: type, name: str) -> FunctionType | None:
+    """Return a method that is written in Python, without running the object's code."""
+    for base in kind.__mro__:
+        if name in vars(base):
+            made = vars(base)[name]
+            return made if isinstance(made, FunctionType) and base.__name__ != "Dataset" else None
+    return None
+
+
+class PinWatch:
+    """Times torch's ``pin_memory``, which is called for each batch and then for each of its parts."""
+
+    # torch starts a thread that pins for an iterator with workers, if there is an accelerator. It may pin
+    # before the iterator is complete, so it is recognised by its target function. Copies by other threads,
+    # such as the loop's without workers, are not counted.
+    def __init__(self) -> None:
+        self._pid = os.getpid()
+        self._pinned: dict[int, Pinned] = {}
+        self._inside: set[int] = set()
+
+    def of(self, thread: threading.Thread) -> Pinned:
+        """Return the list of a thread's copies, which grows while the thread pins."""
+        return self._pinned.setdefault(thread.ident or 0, [])
+
+    def timed(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the replacement of ``pin_memory``."""
+
+        def pin_memory(data: Any, device: Any = None) -> Any:
+            me = threading.get_ident()
+            if me in self._inside or not self._is_of_a_loader():
+                return original(data, device)
+            begin = clock()
+            self._inside.add(me)
+            try:
+                return original(data, device)
+            except BaseException as error:
+                drop_frame(error)
+                raise
+            finally:
+                self._inside.discard(me)
+                pinned = self._pinned.setdefault(me, [])
+                if type(data).__name__ not in _NO_BATCHES and len(pinned) < _MOST_EVENTS:
+                    pinned.append((begin, clock()))
+
+        return pin_memory
+
+    def _is_of_a_loader(self) -> bool:
+        """Return whether this thread pins for an iterator, even one that is not complete yet."""
+        target = vars(threading.current_thread()).get("_target")
+        return os.getpid() == self._pid and getattr(target, "__name__", "") == "_pin_memory_loop"
