@@ -14,7 +14,6 @@ from ..errors import NotebookProfError
 from ..trace.builder import TraceBuilder
 from ..trace.clocks import Clock
 from ..trace.intervals import as_ints
-from ..trace.strings import Coded
 from ..trace.trace import Trace
 from .base import Availability, Collector
 
@@ -91,7 +90,7 @@ def put_process(trace: Trace, builder: TraceBuilder) -> None:
             f"{row['name']} of process {pid}" if pid is not None else str(row["name"]),
             str(row["kind"]), pid=pid if own is None else own, tid=tid, device=device, stream=stream,
         )  # fmt: skip
-    texts = {name: _coded(slices[name]) for name in ("name", "category", "phase", "shapes", "module")}
+    texts = {name: slices[name] for name in ("name", "category", "phase", "shapes", "module")}
     numbers = {
         name: slices[name].fillna(-1).to_numpy(np.int64) for name in ("correlation", "device", "stream")
     }
@@ -104,10 +103,6 @@ def put_process(trace: Trace, builder: TraceBuilder) -> None:
     )
     for kind, rows in trace.flows.groupby("kind", observed=True):
         builder.flows(str(kind), handles[rows["src"].to_numpy()], handles[rows["dst"].to_numpy()])
-
-
-def _coded(column: Any) -> Coded:
-    return Coded(column.cat.codes.to_numpy(), list(map(str, column.cat.categories)))
 
 
 def _number(value: Any) -> int | None:

@@ -6,11 +6,11 @@ import sys
 import time
 from typing import Any, ClassVar, Final
 
-import numpy as np
 import pandas as pd
 
 from ...formats.torch.compile_log import COMPILATIONS, compilation_row
 from ...optional import installed, require
+from ...readers.codec.columns import marked
 from ...readers.kineto import KinetoColumns, assemble
 from ...trace.builder import TraceBuilder
 from ...trace.clocks import Clock
@@ -283,6 +283,5 @@ def put_compilations(builder: TraceBuilder, report: ImportReport, begin_us: int)
 
 def _none_open(columns: KinetoColumns, stop_ns: int) -> bool:
     """Return whether no range was open at the stop. torch ends an open range at the stop."""
-    kinds = [kind in _RANGES for kind in columns.kind.values]
-    ranges = np.array([*kinds, False], bool)[columns.kind.codes]
+    ranges = marked(columns.kind, _RANGES.__contains__)
     return bool((columns.ts + columns.dur < stop_ns - _CLEAR_NS)[ranges].all())

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ...background import checkpoint
-from ...readers.codec.columns import marked
+from ...readers.codec.columns import ValueInterner, marked
 from ...readers.kineto import KinetoColumns, MemoryColumns
 from ...readers.kineto.activity_metadata import activity_metadata
 from ...readers.kineto.arguments import to_json
@@ -34,14 +34,6 @@ _ACCESSORS: Final = (
     "name", "activity_type", "start_ns", "duration_ns", "start_thread_id", "device_index",
     "device_resource_id", "correlation_id", "sequence_nr", "fwd_thread_id",
 )  # fmt: skip
-
-
-class _Codes(dict[Any, int]):
-    """Numbers strings as they are looked up."""
-
-    def __missing__(self, key: Any) -> int:
-        self[key] = number = len(self)
-        return number
 
 
 def readable(event: type, result: type) -> bool:
@@ -105,8 +97,8 @@ class _Columns:
             "device": np.full(n, -1, np.int64),
             "correlation": np.full(n, -1, np.int64),
         }
-        self.names, self.kinds, self.shapes = _Codes(), _Codes(), _Codes()
-        self.dtypes, self.strides, self.concrete = _Codes(), _Codes(), _Codes()
+        self.names, self.kinds, self.shapes = ValueInterner(), ValueInterner(), ValueInterner()
+        self.dtypes, self.strides, self.concrete = ValueInterner(), ValueInterner(), ValueInterner()
         self.with_concrete: list[bool] = []
         self.first_calls: set[int] = set()  # combinations of name, shapes and element types
         if shapes:
@@ -199,8 +191,8 @@ class _Columns:
             self.arrays = {key: column[keep] for key, column in self.arrays.items()}
 
     def _on_device(self) -> npt.NDArray[np.bool_]:
-        marked = np.array([kind in DEVICE_TYPES for kind in self.kinds] + [False], bool)
-        return np.asarray(marked[self.arrays["kind"]] & self.with_device)
+        kinds = Coded(self.arrays["kind"], list(self.kinds))
+        return marked(kinds, DEVICE_TYPES.__contains__) & self.with_device
 
     def device_activities(self) -> tuple[pd.DataFrame, frozenset[str]]:
         """Return the device rows, host rows that describe a launch or collective, and their names."""
@@ -251,10 +243,7 @@ def _memory(activities: list[Any]) -> MemoryColumns:
         of_memory = [one for one in instants if one.name() == _MEMORY_EVENT]
         if of_memory:
             parts.append(_allocations(of_memory))
-    if not parts:
-        return MemoryColumns.empty()
-    names = [field.name for field in fields(MemoryColumns)]
-    return MemoryColumns(**{name: np.concatenate([getattr(one, name) for one in parts]) for name in names})
+    return MemoryColumns.joined(parts, 0)
 
 
 def _allocations(instants: list[Any]) -> MemoryColumns:
@@ -264,13 +253,13 @@ def _allocations(instants: list[Any]) -> MemoryColumns:
         return np.fromiter((fact.get(key, missing) for fact in facts), dtype, len(facts))
 
     return MemoryColumns(
-        ts=np.fromiter((activity.timestamp() for activity in instants), np.int64, len(instants)),
+        ts=_numbers(instants, "timestamp"),
         addr=column("Addr", 0, np.uint64),
         size=column("Bytes", 0),
         allocated=column("Total Allocated", -1),
         reserved=column("Total Reserved", -1),
         device=column("Device Id", -1),
-        tid=np.fromiter((activity.resource_id() for activity in instants), np.int64, len(instants)),
+        tid=_numbers(instants, "resource_id"),
     )
 
 
@@ -321,8 +310,8 @@ def of_devices(columns: KinetoColumns, devices: Sequence[int] | None, report: Im
     on_chosen = on_device & np.isin(columns.device, devices)
     other = on_device & ~on_chosen
     theirs = np.setdiff1d(columns.correlation[other], columns.correlation[on_chosen])
-    is_call = np.array([kind in CALL_TYPES for kind in columns.kind.values] + [False])[columns.kind.codes]
     # only calls, since operators have torch's numbers, which may coincide with CUPTI's
+    is_call = marked(columns.kind, CALL_TYPES.__contains__)
     calls = ~on_device & is_call & np.isin(columns.correlation, theirs[theirs >= 0])
     memory = columns.memory
     kept = (memory.device < 0) | np.isin(memory.device, devices)

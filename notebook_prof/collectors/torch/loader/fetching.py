@@ -86,7 +86,9 @@ class Fetches:
         end_ns, cpu_end = clock(), _cpu()
         active[0] = None
         made, timed = self._before
-        self.ring.end_batch(made + self.items, timed + self._timed_items)
+        self.ring.put(rings.ITEM_INDEX, -1)
+        self.ring.put(rings.ITEMS_MADE, made + self.items)
+        self.ring.put(rings.ITEMS_TIMED, timed + self._timed_items)
         times = begin_ns, self._collate_at or end_ns, end_ns, cpu_end - cpu_ns, delay_ns
         self.ring.batch(status, self.epoch, self.count, *times)
         self.count += 1
@@ -125,8 +127,8 @@ class Fetches:
 
     def _choose_stride(self) -> None:
         """Choose which items to time, so that timing takes at most 1 % of their time."""
-        count, spent = self.ring.total(ITEM)
-        records = self.ring.recorded / max(count, 1)
+        count, spent = self.ring.totals[ITEM]
+        records = self.ring.item_count / max(count, 1)
         mean = spent / max(count, 1)
         self.stride = 1
         while self.stride * mean * _COST < records * _RECORD_NS and self.stride < 1024:
@@ -158,7 +160,7 @@ class Fetches:
         if self._single:
             self.ring.item(ITEM, -1, self._begin_ns, self._collate_at)
         self._timed_items += made
-        if self.stride == 1 and self._timed_items >= _TRIED and self.ring.total(ITEM)[0]:
+        if self.stride == 1 and self._timed_items >= _TRIED and self.ring.totals[ITEM][0]:
             self._choose_stride()
 
 

@@ -65,8 +65,9 @@ class Ring:
         self._data: Any = data[0]
         self._header, self._items = data["header"][0], data["items"][0]
         self.pid = os.getpid()
-        self._batch_count = self._item_count = self._send_count = 0
-        self._totals = [[0, 0]]
+        self._batch_count = self._send_count = 0
+        self.item_count = 0  # records of items and transforms
+        self.totals = [[0, 0]]  # number of timed records by kind, and their ns
         self._names: list[str] = []
         self._first_kinds: dict[object, int] = {}
 
@@ -97,11 +98,6 @@ class Ring:
         if (header := self._header) is not None:
             header[field] = value
 
-    def end_batch(self, items: int, timed: int) -> None:
-        """Note that no batch is being made, and how many items were made and timed."""
-        for field, value in ((ITEM_INDEX, -1), (ITEMS_MADE, items), (ITEMS_TIMED, timed)):
-            self.put(field, value)
-
     def made(self) -> tuple[int, int]:
         """Return how many items were made and timed, up to the last batch."""
         header = self._header
@@ -109,25 +105,15 @@ class Ring:
 
     def item(self, kind: int, index: int, begin_ns: int, end_ns: int) -> None:
         """Add a record of an item, or of one of its transforms."""
-        items, header, count = self._items, self._header, self._item_count
+        items, header, count = self._items, self._header, self.item_count
         if items is None or header is None:
             return
         items[count & (ITEMS - 1)] = kind, index, begin_ns, end_ns
-        total = self._totals[kind]
+        total = self.totals[kind]
         total[0] += 1
         total[1] += end_ns - begin_ns
-        self._item_count = count = count + 1
+        self.item_count = count = count + 1
         header[ITEM_COUNT] = count
-
-    def total(self, kind: int) -> tuple[int, int]:
-        """Return the number of timed records of a kind, and their total in ns."""
-        count, spent = self._totals[kind]
-        return count, spent
-
-    @property
-    def recorded(self) -> int:
-        """Number of records of items and transforms."""
-        return self._item_count
 
     def batch(self, *record: int) -> None:
         """Add a batch, and write the totals."""
@@ -135,7 +121,7 @@ class Ring:
             data["batches"][self._batch_count & (BATCHES - 1)] = record
             self._batch_count += 1
             self.put(BATCH_COUNT, self._batch_count)
-            data["totals"][: len(self._totals)] = self._totals
+            data["totals"][: len(self.totals)] = self.totals
 
     def send(self, *record: int) -> None:
         """Add a pickled batch. Called only by the sending thread."""
@@ -153,7 +139,7 @@ class Ring:
                 kind = -1
             else:
                 self._names += names
-                self._totals += [[0, 0] for _ in names]
+                self.totals += [[0, 0] for _ in names]
                 data["names"] = text
             self._first_kinds[key] = kind
         return kind

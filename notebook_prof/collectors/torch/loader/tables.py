@@ -44,11 +44,6 @@ class RingRecords:
         )
         return replace(self, batches=batches, items=items, sends=sends)
 
-    @property
-    def overwritten(self) -> int:
-        """Number of batches that were overwritten."""
-        return max(self.header[rings.BATCH_COUNT] - rings.BATCHES, 0)
-
 
 def parse(data: Any, before: Any = None) -> RingRecords:
     """Parse the content of a ring, less the counts of an earlier one."""
@@ -183,7 +178,7 @@ class _Parts:
             header[at] - created if header[at] else MISSING for at in (rings.OPENED, rings.INIT_END)
         )
         made = {"items": header[rings.ITEMS_MADE], "items_timed": header[rings.ITEMS_TIMED]}
-        self._overwritten += records.overwritten
+        self._overwritten += max(header[rings.BATCH_COUNT] - rings.BATCHES, 0)
         self._untimed += made["items"] - made["items_timed"]
         of_worker = {
             "pid": header[rings.PID] or (os.getpid() if worker == _IN_PROCESS else 0),
