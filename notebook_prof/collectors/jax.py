@@ -71,18 +71,13 @@ def _options(jax: Any, python: bool) -> Any:
     return options
 
 
-# Stops our profiler when the user's code starts JAX's, which would otherwise raise in that code.
-
-_START: Final = "start_trace"
-
-
 def watch_conflicts(jax: Any, make_room: Callable[[], None]) -> Patches:
     """Call `make_room` before ``jax.profiler.start_trace``, which ``jax.profiler.trace`` calls too."""
     # JAX allows only one profiler and raises for a second one. So its public function is wrapped, in the
     # module that defines it and in the one that exports it. A name imported earlier (``from jax.profiler
     # import start_trace``) is not wrapped.
     patches = Patches()
-    original: Any = getattr(jax.profiler, _START, None)
+    original: Any = getattr(jax.profiler, "start_trace", None)
 
     def start_trace(*args: Any, **kwargs: Any) -> Any:
         make_room()
@@ -90,7 +85,7 @@ def watch_conflicts(jax: Any, make_room: Callable[[], None]) -> Patches:
 
     home = sys.modules.get(getattr(original, "__module__", ""), jax.profiler)
     for module in {id(one): one for one in (jax.profiler, home)}.values() if original is not None else ():
-        patches.replace(module, _START, lambda _: start_trace)
+        patches.replace(module, "start_trace", lambda _: start_trace)
     return patches
 
 

@@ -79,10 +79,10 @@ class Walk:
 
     def add(self, obj: Any, name: str, kind: str = "") -> None:
         """Queue an object."""
-        if is_leaf(obj):
-            self._leaf(obj, name)
-        else:
+        if not is_leaf(obj):
             self._queue.append((obj, name, kind))
+        elif type(obj) is str:
+            self._text(obj, name)
 
     def forget(self) -> None:
         """Release all objects now."""
@@ -189,19 +189,16 @@ class Walk:
             address = array.buffer_info(obj)[0] if base is array else id(obj)
             self.log.add(address, size, name, kind or "bytes", text=type_name(type(obj)))
 
-    def _leaf(self, obj: Any, name: str) -> None:
-        if type(obj) is str and (size := str.__sizeof__(obj)) >= LEAST_OBJECTS_BYTES:
-            self.log.add(id(obj), size, name, "bytes", text="str")
+    def _text(self, text: str, name: str) -> None:
+        if (size := str.__sizeof__(text)) >= LEAST_OBJECTS_BYTES:
+            self.log.add(id(text), size, name, "bytes", text="str")
 
     def attributes(self, fields: AttributeGetters, obj: Any, name: str, kind: str) -> set[int]:
         """Queue the attributes of an instance as ``name.attribute``. Returns the ids of their values."""
         numbers = set()
         for attribute, value in fields.values(obj):
             numbers.add(id(value))
-            if not is_leaf(value):
-                self._queue.append((value, self.longer(name, f".{attribute}"), kind))
-            elif type(value) is str:
-                self._leaf(value, self.longer(name, f".{attribute}"))
+            self.add(value, self.longer(name, f".{attribute}"), kind)
         return numbers
 
     def _instance(self, fields: AttributeGetters, obj: Any, name: str, kind: str) -> None:
@@ -250,7 +247,7 @@ class Walk:
                     label = f"[{self.label_of.get(id(key), '')}]"
                 self._queue.append((value, self.longer(name, label), kind))
             elif type(value) is str:
-                self._leaf(value, name)
+                self._text(value, name)
             if not is_leaf(key):
                 self._queue.append((key, name, kind))
 
@@ -264,7 +261,7 @@ class Walk:
                 if not is_leaf(one):
                     self._queue.append((one, label, kind))
                 elif type(one) is str:
-                    self._leaf(one, label)
+                    self._text(one, label)
         elif not all(map(is_leaf, sample)):
             self._later(_Rest(base.__iter__(obj), False), label, kind)
         if fields:
