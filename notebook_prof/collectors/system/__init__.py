@@ -88,7 +88,10 @@ class SystemCollector(Collector):
         is_exact = put_readings(builder, reader)
         memory = records[records["kind"] == RSS]
         if len(memory):
-            self._return_freed(builder)
+            begin, end = self._freed_bytes
+            builder.metadata["freed_bytes"] = [begin, end]
+            if end - begin >= MUCH_FREED:
+                polling.trim()
             if not is_exact:
                 self._tell_gap(int(np.diff(memory["ts"]).max(initial=0)), int(memory["b"].max()))
         self._tell_unread_children(reader, int((records["kind"] == REAPED).sum()))
@@ -122,12 +125,6 @@ class SystemCollector(Collector):
         reader.memory(now)
         reader.look(now)
         reader.edge(now)
-
-    def _return_freed(self, builder: TraceBuilder) -> None:
-        begin, end = self._freed_bytes
-        builder.metadata["freed_bytes"] = [begin, end]
-        if end - begin >= MUCH_FREED:
-            polling.trim()
 
     def _tell_gap(self, gap_ns: int, highest_bytes: int) -> None:
         if gap_ns < LONG_GAP_NS or not highest_bytes:

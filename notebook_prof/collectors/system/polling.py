@@ -11,7 +11,6 @@ from array import array
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -35,7 +34,6 @@ class _Mallinfo2(ctypes.Structure):
     _fields_ = tuple((name, ctypes.c_size_t) for name in _FIELDS.split())
 
 
-@cache
 def _libc() -> Any:
     """Return this process's C library; None if it lacks mallinfo2 (glibc before 2.33)."""
     libc = own_processes.libc() if sys.platform == "linux" else None

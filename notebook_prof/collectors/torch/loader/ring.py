@@ -73,15 +73,10 @@ class Ring:
 
     @staticmethod
     def create(path: str) -> None:
-        """Make an empty file with all of its space allocated."""
-        # a page that cannot be allocated later would kill the worker
+        """Make an empty file."""
+        # all of it is written, since a page that cannot be allocated later would kill the worker
         with open(path, "xb") as file:
-            if hasattr(os, "posix_fallocate"):
-                os.posix_fallocate(file.fileno(), 0, LAYOUT.itemsize)
-            else:
-                file.write(bytes(LAYOUT.itemsize))
-                file.seek(0)
-            file.write(_empty()["header"].tobytes())
+            file.write(_empty().tobytes())
 
     @property
     def recording(self) -> bool:
