@@ -34,9 +34,6 @@ _LIST_EVERY: Final = 10
 _FORKED: Final = 0x40
 """PF_FORKNOEXEC of the kernel: a forked process that has not executed a program."""
 
-Emit = Callable[[tuple[int, ...]], object]
-"""Takes a record."""
-
 
 def _reader() -> Callable[[int, int], bytes]:
     """Return a function that reads the beginning of an open file."""
@@ -234,7 +231,9 @@ class WatchedProcess:
 class ProcessTree:
     """A process, its threads and all descendants. Processes in `skip` and their descendants are left out."""
 
-    def __init__(self, root: str, pid: int, emit: Emit, skip: Collection[int] = ()) -> None:
+    def __init__(
+        self, root: str, pid: int, emit: Callable[[tuple[int, ...]], object], skip: Collection[int] = ()
+    ) -> None:
         self._root, self._emit, self._skip = root, emit, skip
         self.main = WatchedProcess(root, pid)
         self.descendants: dict[int, WatchedProcess] = {}

@@ -167,7 +167,7 @@ class Walk:
             if (plan := plan_of(cls)) is not None:
                 return plan
         if type_module(cls).partition(".")[0] in _FOREIGN:
-            return _nothing
+            return lambda obj, name, kind: None
         for flat in (bytes, bytearray, array):
             if derives(cls, flat):
                 return partial(self._flat, flat)
@@ -286,10 +286,6 @@ class Walk:
     def longer(name: str, more: str) -> str:
         """Return a name extended by `more`, or unchanged if it is long."""
         return name + more if len(name) < LONGEST_NAME else name
-
-
-def _nothing(obj: Any, name: str, kind: str) -> None:
-    pass
 
 
 def _has_large_text(obj: Any) -> bool:

@@ -76,7 +76,7 @@ class Ring:
         """Make an empty file."""
         # all of it is written, since a page that cannot be allocated later would kill the worker
         with open(path, "xb") as file:
-            file.write(_empty().tobytes())
+            file.write(_empty())
 
     @property
     def recording(self) -> bool:
