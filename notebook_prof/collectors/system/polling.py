@@ -232,8 +232,7 @@ def child_memory(records: Records, processes: ProcessFacts) -> pd.DataFrame:
     rows = records[of_children & ~np.isin(records["pid"], [*processes.ours, processes.pid])]
     rows = rows[np.argsort(rows["pid"], kind="stable")]
     pid, ts, level = (rows[name] for name in ("pid", "ts", "c"))
-    before = np.where(pid == np.roll(pid, 1), np.roll(level, 1), 0)
-    before[:1] = 0
+    before = pd.Series(level).groupby(pid).shift(fill_value=0).to_numpy()
     # date a decrease right after the previous reading: until the next one, the parent may use that memory
     passes = np.unique(records["ts"][records["kind"] == process_tree.PASS])
     last = passes[np.maximum(np.searchsorted(passes, ts, side="left") - 1, 0)]

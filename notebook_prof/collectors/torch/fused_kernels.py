@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import FunctionType, MethodType, ModuleType
@@ -100,21 +101,18 @@ def fused_rows(text: str, graphs: Mapping[int, _Graph], operators: frozenset[str
     named = {node for kernel in kernels for node in kernel.nodes or ()} | elsewhere
     graph = {} if backward else _graph_of(graphs, named, int(aot["number"]) if aot else -1)
     rows: list[tuple[Any, ...]] = []
-    for kernel in kernels:
-        made = {word.strip("_") for word in kernel.operators}
-        others = {
-            word.strip("_")
-            for one in kernels
-            if one is not kernel and one.nodes is None
-            for word in one.operators
-        }
+    made_by = [{word.strip("_") for word in kernel.operators} for kernel in kernels]
+    makers = Counter(
+        word for kernel, made in zip(kernels, made_by, strict=True) if kernel.nodes is None for word in made
+    )
+    for kernel, made in zip(kernels, made_by, strict=True):
         lines: dict[tuple[str, int, str], bool] = {}
         for name, node in graph.items():
             by_comment = kernel.nodes is not None and name in kernel.nodes
             by_operator = kernel.nodes is None and name not in named and node.operator in made
             if node.line and (by_comment or by_operator):
                 key = (node.file, node.line, node.text)
-                lines[key] = lines.get(key, False) or by_comment or node.operator not in others
+                lines[key] = lines.get(key, False) or by_comment or makers[node.operator] == 1
         whole = ", ".join(kernel.operators)
         places = sorted(lines.items()) or [(("", 0, ""), kernel.nodes is not None)]
         rows += [(kernel.name, whole, backward, *where, exact) for where, exact in places]

@@ -312,8 +312,7 @@ def _batch_taken(returned: pd.DataFrame, arrived: pd.DataFrame, in_order: bool) 
 
 
 def _events(rows: list[tuple[int, ...]], names: tuple[str, ...]) -> pd.DataFrame:
-    data = np.array(rows, np.int64).reshape(-1, len(names))
-    return pd.DataFrame({name: data[:, column] for column, name in enumerate(names)})
+    return pd.DataFrame(np.array(rows, np.int64).reshape(-1, len(names)), columns=list(names))
 
 
 def _of_worker(number: int, records: RingRecords, tasks: pd.DataFrame) -> pd.DataFrame:
