@@ -146,7 +146,7 @@ class SystemCollector(Collector):
             "info",
             example="child processes ran",
             effect="their memory is unknown, and so is the CPU time of those that still run: it is read on "
-            "Linux only",
+            "Linux only, if the kernel was built with CONFIG_PROC_CHILDREN",
         )
 
 
