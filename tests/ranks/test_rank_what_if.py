@@ -1,4 +1,4 @@
-"""What if of ranks: launches, communication and workers, against simulated jobs that are run again."""
+"""What if of ranks: launches and communication, against simulated jobs that are run again."""
 
 from __future__ import annotations
 
@@ -6,22 +6,18 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 
-from notebook_prof import TraceBuilder
 from notebook_prof.analysis.critical_path.replay.constraints import constraints
 from notebook_prof.analysis.critical_path.replay.question import WhatIfQuestion
-from notebook_prof.analysis.input.pipeline import LOADERS
 from notebook_prof.errors import SelectionError
 from notebook_prof.ranks.analysis.critical_path import path_table, spans_of_ranks
 from notebook_prof.ranks.analysis.what_if import RanksWhatIf, what_if_of_ranks
-from notebook_prof.trace import Trace
 from tests.programs import Costs, changed, joined
 from tests.rank_programs import Job, rank_programs
 
 from ..draws import draws
-from .test_rank_paths import WAKE_NS, joint_of, joint_of_traces, programs_of
+from .test_rank_paths import WAKE_NS, joint_of, programs_of
 
 SEEDS = range(300, 300 + draws(18))
 HALF = WhatIfQuestion({"kernel*": 0.5, "op*": 0.5, "aten*": 0.5})
@@ -109,9 +105,7 @@ def test_a_rank_without_communication_has_none_to_overlap() -> None:
     one = joint_of(300, host=True)
     with pytest.raises(SelectionError, match="no communication on a device"):
         what_if_of_ranks(one, WhatIfQuestion(overlap_communication=True), 1, [0], "host", 0.0)
-    answer = what_if_of_ranks(one, WhatIfQuestion(workers=2), None, [0], "host", 0.0)
-    assert answer.refused
-    assert "no DataLoader of rank 0 was watched" in answer.reason
+    answer = RanksWhatIf("nothing", 0)
     assert not len(answer.critical_path)
     assert not len(answer.classes)
 
@@ -123,82 +117,3 @@ def test_an_unchanged_answer_has_the_path_of_the_recording() -> None:
     columns = ["rank", "slice", "start_ns", "end_ns", "class"]
     replayed, as_it_was = (table[columns].astype(str) for table in (answer.critical_path, recorded))
     assert replayed.values.tolist() == as_it_was.values.tolist()
-
-
-STEPS, BODY, RECEIVE = 60, 3_000_000, 200_000
-ROW = {
-    **dict.fromkeys(("loader", "iterator", "epoch", "status", "delay_ns", "cpu_ns"), 0),
-    **dict.fromkeys(("send_begin", "send_end", "arrive_begin", "arrive_end", "send_bytes"), -1),
-    "receive_cpu_ns": -1,
-    "pid": 1,
-}
-"""A batch of `loader_batches` of which nothing is on record but that it was made."""
-
-
-def trained(workers: list[int], batch_ns: list[np.ndarray]) -> tuple[list[Trace], float]:
-    """Ranks that each take a batch, compute, and meet; and the mean length of their later steps."""
-    # A batch is made by the process itself, or by its workers in turn, two ahead each.
-    builders = [TraceBuilder() for _ in workers]
-    tracks = [builder.track("main") for builder in builders]
-    free = [[0] * count for count in workers]
-    arrived: list[list[int]] = [[] for _ in workers]
-    rows: list[list[dict[str, Any]]] = [[] for _ in workers]
-    now, ends = [0 for _ in workers], []
-    for step in range(STEPS):
-        begun, ready = list(now), []
-        for rank, count in enumerate(workers):
-            time = int(batch_ns[rank][step])
-            row = {**ROW, "batch": step}
-            if count:
-                sent = arrived[rank][step - 2 * count] if step >= 2 * count else 0
-                begin = max(free[rank][step % count], sent)
-                done = free[rank][step % count] = begin + time
-                arrived[rank].append(max(now[rank], done))
-                ready.append(arrived[rank][-1] + RECEIVE)
-                row |= {"send_begin": done, "send_end": done, "arrive_begin": arrived[rank][-1]}
-                row |= {"arrive_end": ready[-1], "receive_cpu_ns": RECEIVE, "worker": step % count}
-            else:
-                begin, done = now[rank], now[rank] + time
-                ready.append(done)
-                row |= {"worker": -1}
-            row |= {"begin": begin, "collate": done, "end": done, "sent": 0}
-            rows[rank].append(row | {"next_begin": now[rank], "next_end": ready[-1]})
-        met = max(at + BODY for at in ready)
-        for rank, builder in enumerate(builders):
-            at, track = ready[rank], tracks[rank]
-            builder.slices(ts=begun[rank], dur=at - begun[rank], name="next", track=track, phase="data")
-            builder.slices(ts=at, dur=BODY, name="work", track=track, category="operator")
-            joined_at = at + BODY
-            reduce = {"ts": joined_at, "dur": met - joined_at + 100_000, "name": "all_reduce"}
-            builder.slices(track=track, category="collective", **reduce)
-            now[rank] = met + 100_000
-            builder.steps(step, begun[rank], now[rank] - begun[rank], "mark")
-        ends.append(now[0])
-    for rank, builder in enumerate(builders):
-        facts = dict.fromkeys(LOADERS.names, 0) | {"num_workers": workers[rank], "prefetch_factor": 2}
-        builder.metadata["loaders"] = [facts | {"dataset": "D"}]
-        builder.metadata["tables"] = {"loader_batches": pd.DataFrame(rows[rank])}
-    skip = 10
-    return [builder.seal() for builder in builders], (ends[-1] - ends[skip]) / (STEPS - 1 - skip)
-
-
-@pytest.mark.parametrize(
-    ("now", "then"), [(0, 1), (0, 2), (1, 0), (1, 2), (1, 4), (2, 1)], ids=lambda count: str(count)
-)
-def test_another_number_of_workers_is_the_loop_run_again(now: int, then: int) -> None:
-    """Batches of two ranks take what they take; the ranks go on together when both have theirs."""
-    rng = np.random.default_rng(now + 10 * then)
-    batches = [rng.integers(6_000_000, 10_000_000, STEPS), rng.integers(2_000_000, 12_000_000, STEPS)]
-    for number in range(len(batches)):
-        batches[number][0] = 8_000_000
-    traces, before = trained([now, now], batches)
-    for rank in (None, 1):
-        _, after = trained([then if rank in (None, number) else now for number in range(2)], batches)
-        steps = list(range(10, STEPS))
-        answer = what_if_of_ranks(
-            joint_of_traces(traces), WhatIfQuestion(workers=then), rank, steps, "host", 0.0
-        )
-        assert not answer.refused, answer.reason
-        assert answer.before == pytest.approx(before, rel=0.02)
-        assert answer.after == pytest.approx(after, rel=0.05), (before, after)
-        assert (answer.lower or 0) <= (answer.gain or 0) <= (answer.upper or 0)

@@ -94,36 +94,8 @@ def simulate(
         for time in itertools.islice(waiting, 1):  # torch sends the next task before it returns the batch
             send(time)
         now += target_ns
-    return _steady_ns(returned, workers * prefetch)
-
-
-def _steady_ns(returned: Sequence[float], ahead: int) -> float:
-    """Return the mean time per batch, without those that were made ahead."""
-    skip = min(len(returned) // 3, ahead)
+    skip = min(len(returned) // 3, workers * prefetch)  # those that were made ahead
     return (returned[-1] - returned[skip]) / max(1, len(returned) - 1 - skip)
-
-
-def batch_ns_together(schedules: Sequence[LoaderSchedule], loop_ns: float) -> float:
-    """Return the steady time per batch of several processes: a step begins once all have their batches."""
-    free = [[0.0] * one.workers for one in schedules]
-    received: list[list[float]] = [[] for _ in schedules]
-    returned: list[float] = []
-    now = 0.0
-    for number in range(min(len(one.times) for one in schedules)):
-        ready = []
-        for one, ends, own in zip(schedules, free, received, strict=True):
-            if not ends:
-                share = one.fetch_ns * len(one.times) / max(sum(one.times), 1.0)
-                ready.append(now + one.times[number] * share)
-                continue
-            ahead, worker = len(ends) * one.prefetch, number % len(ends)
-            sent = own[number - ahead] if number >= ahead else 0.0
-            ends[worker] = max(ends[worker], sent) + one.times[number]
-            own.append(max(now, ends[worker]))
-            ready.append(own[-1] + one.receive_ns)
-        returned.append(max(ready))
-        now = returned[-1] + loop_ns
-    return _steady_ns(returned, max(one.workers * one.prefetch for one in schedules))
 
 
 NOT_THE_LOADER: Final = "not the loader"

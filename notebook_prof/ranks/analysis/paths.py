@@ -135,7 +135,6 @@ class RankPaths(RankTables):
         line: Mapping[int | str, float] | None = None,
         phase: Mapping[str, float] | None = None,
         data: float = 1.0,
-        workers: int | None = None,
         launch: float = 1.0,
         remove: str | Sequence[str] = (),
         overlap_communication: bool = False,
@@ -154,9 +153,6 @@ class RankPaths(RankTables):
             not change.
         line, phase, data, launch, remove
             As in `notebook_prof.analysis.what_if`.
-        workers : int, optional
-            Give this rank, or every rank, a DataLoader with this many workers: torch's schedule with the
-            recorded batches, around steps in which none of these ranks waits for input.
         overlap_communication : bool
             On this rank, or on all, let only further communication wait for a device's communication. The
             result no longer depends on it, so the gain is an upper bound and `lower` is 0.
@@ -183,9 +179,7 @@ class RankPaths(RankTables):
         All ranks are replayed together: a collective ends when the last rank has arrived and its transfer is
         done, which takes as long as it did after the last arrival. There is no answer if a rank is missing
         or its clock cannot be compared, since it might arrive last; if ranks share no collective; or if the
-        replay of the unchanged recordings is off by more than 5 %. With `workers`, torch's schedule makes the
-        batches of all these ranks, and each step begins when the last of them has its batch; there is no
-        answer if that schedule, with the recorded workers, is off by more than 5 %.
+        replay of the unchanged recordings is off by more than 5 %.
 
         Examples
         --------
@@ -206,7 +200,7 @@ class RankPaths(RankTables):
         factors = scale if isinstance(scale, Mapping) or scale is None else {"*": scale}
         removed = (remove,) if isinstance(remove, str) else tuple(remove)
         question = WhatIfQuestion(
-            factors or {}, line or {}, phase or {}, removed, data, launch, workers, overlap_communication
+            factors or {}, line or {}, phase or {}, removed, data, launch, None, overlap_communication
         )
         if not str(question):
             raise OptionError("what_if needs a change, such as scale=0.5 or scale={'aten::mm': 0.5}")

@@ -11,15 +11,14 @@ import numpy as np
 import pandas as pd
 
 from ...analysis.critical_path.path import End
-from ...analysis.critical_path.replay.answer import MOST_ERROR, Prediction, by_schedule
+from ...analysis.critical_path.replay.answer import MOST_ERROR, Prediction
 from ...analysis.critical_path.replay.constraints import Constraints, constraints
 from ...analysis.critical_path.replay.forward import Change, Replay, replay, replay_within_queues
 from ...analysis.critical_path.replay.question import Spans, WhatIfQuestion, change_of, mean_ns
-from ...analysis.input.loader_bounds import LoaderSchedule, batch_ns_together, schedules
 from ...errors import SelectionError
 from ...trace.arrays import IntArray
 from ...trace.schema import Table
-from ...units import format_items, format_ns
+from ...units import format_items
 from .critical_path import PATH, path_table, replayed_path, spans_of_ranks
 from .joint import Joint
 
@@ -47,17 +46,16 @@ class RanksWhatIf(Prediction):
     lower, upper : int or None
         The smallest and the largest gain, given what the recordings leave open: whether lags are as recorded
         or as usual, whether calls wait only for what held them up or for everything they could wait for, and
-        the error of the clocks; for another number of workers, the error of the schedule.
+        the error of the clocks.
     replay_error : float
-        Error of replaying the unchanged recordings with the usual lag for each start and wait; for another
-        number of workers, the error of torch's schedule if that is larger. NaN without a replay.
+        Error of replaying the unchanged recordings with the usual lag for each start and wait. NaN without a
+        replay.
     refused : bool
     reason : str
         Why there is no answer; empty for one.
     steps : DataFrame
         A row a step: ``step before_ns usual_ns after_ns backlog_ns last_rank last_rank_after``. `after` is
-        the mean of ``after_ns + backlog_ns``; both are missing if the answer is refused or is for another
-        number of workers.
+        the mean of ``after_ns + backlog_ns``; both are missing if the answer is refused.
     """
 
     rank: int | None = None
@@ -70,7 +68,7 @@ class RanksWhatIf(Prediction):
         """The critical path of the replay: the table of ``ranks.critical_path()``.
 
         `slice` is a row of the recordings; times are those of the replay. ``dur_ns`` sums to the ``after_ns``
-        of `steps`. No rows if the answer is refused or is for another number of workers.
+        of `steps`. No rows if the answer is refused.
         """
         if self._joint is None or self._replay is None:
             return PATH.empty()
@@ -111,14 +109,10 @@ def what_if_of_ranks(
 ) -> RanksWhatIf:
     """Predict how long steps would take across ranks, or refuse to answer; see `RankPaths.what_if`."""
     edges = constraints(one.graph)
-    loaders = _loaders(one, question, rank)
     own = _steps_of_ranks(one, edges, steps, end)
     recorded = _lengths(own)
     answer = RanksWhatIf(str(question), mean_ns(recorded.length), rank=rank)
-    if isinstance(loaders, str):
-        return replace(answer, reason=loaders)
-    hosts = {number: str(one.own[number].metadata.get("host") or number) for number in loaders}
-    change = _change(one, question, rank, [*loaders])
+    change = _change(one, question, rank)
     if one.apart > MOST_ERROR * max(one.apart + one.bound, 1):
         waits = format_items(one.apart, "collective")
         return replace(
@@ -136,11 +130,7 @@ def what_if_of_ranks(
     replays = replay_within_queues(edges, [unchanged, *variants])
     if replays is None:
         return replace(answer, reason="launch queues overflow in the replay: ask for a smaller change")
-    reference, *changed = (_lengths(own, each) for each in replays)
-    if question.workers is not None:
-        loops = [mean_ns(each.whole) for each in changed]
-        return _with_workers(answer, loaders, hosts, question.workers, loops)
-    after, binding, with_usual = changed
+    reference, after, binding, with_usual = (_lengths(own, each) for each in replays)
     gains = [answer.before - mean_ns(each.whole) for each in (after, binding)]
     gains.append(mean_ns(reference.whole) - mean_ns(with_usual.whole))
     lower = 0 if question.overlap_communication else min(gains) - round(doubt_ns)
@@ -150,9 +140,8 @@ def what_if_of_ranks(
     )  # fmt: skip
 
 
-def _change(one: Joint, question: WhatIfQuestion, rank: int | None, loaders: Sequence[int]) -> Change:
+def _change(one: Joint, question: WhatIfQuestion, rank: int | None) -> Change:
     """Return the changes on this rank, or on all; communication changes only if it is named."""
-    # Ranks of these `loaders` do not wait for input: torch's schedules determine their wait.
     graph = one.graph
     change = change_of(graph, question)
     factor = np.ones(len(one.waiting)) if change.factor is None else change.factor.copy()
@@ -165,76 +154,15 @@ def _change(one: Joint, question: WhatIfQuestion, rank: int | None, loaders: Seq
         rank_of = one.trace.slices["rank"].to_numpy(np.int64)
         others = rank_of != rank
         factor[others], removed[others] = 1.0, False
-        if loaders:
-            no_input = change_of(graph, WhatIfQuestion(data=0.0))
-            here = others & np.isin(rank_of, loaders)
-            if no_input.factor is not None and no_input.removed is not None:
-                factor[here], removed[here] = no_input.factor[here], no_input.removed[here]
         work = [stream.rows for stream in graph.streams.values()]
         launched = rank_of[np.concatenate(work)] == rank if work else np.zeros(0, bool)
         detached = None if detached is None else detached & launched
         if question.overlap_communication and (detached is None or not detached.any()):
             raise SelectionError(f"there is no communication on a device of rank {rank} to overlap")
         more = detached is not None or (change.launch_latency != 1 and launched.any())
-        if (factor == 1).all() and not removed.any() and not more and question.workers is None:
+        if (factor == 1).all() and not removed.any() and not more:
             raise SelectionError(f"{question} changes nothing on rank {rank}: ranks[{rank}] has its names")
     return replace(change, factor=factor * one.waiting, removed=removed, detached=detached, launched=launched)
-
-
-def _loaders(one: Joint, question: WhatIfQuestion, rank: int | None) -> dict[int, LoaderSchedule] | str:
-    """Return the schedule of each rank's DataLoader or, if one lacks it, the reason as text."""
-    out: dict[int, LoaderSchedule] = {}
-    if question.workers is None:
-        return out
-    for number, trace in one.own.items():
-        every = schedules(trace)
-        reason = ""
-        if not every:
-            reason = (
-                f"no DataLoader of rank {number} was watched for long enough, so it is unknown how "
-                "long a worker takes for a batch: record more steps of a loop over one, from its start"
-            )
-        elif len(every) > 1:
-            reason = f"{len(every)} DataLoaders make batches of rank {number}: use data= for all of them"
-        elif not every[0][1].in_order:
-            reason = f"the DataLoader of rank {number} returns batches as they are ready: use data="
-        if reason and rank in (None, number):
-            return reason
-        if not reason:
-            out[number] = every[0][1]
-    return out
-
-
-def _with_workers(
-    answer: RanksWhatIf,
-    loaders: Mapping[int, LoaderSchedule],
-    hosts: Mapping[int, str],  # machines by rank
-    workers: int,
-    loops: Sequence[int],  # mean ns of these steps in replays, without receiving batches
-) -> RanksWhatIf:
-    """Answer for another number of workers: torch's schedules around steps that wait for no input."""
-    measured = batch_ns_together([*loaders.values()], loops[0])
-    off = abs(measured / max(answer.before, 1) - 1)
-    if off > MOST_ERROR:
-        return replace(
-            answer,
-            reason=f"torch's schedule makes a batch of all these ranks in {format_ns(measured)}, and a "
-            f"step took {format_ns(answer.before)}: a step is not a batch, or other work of the machine "
-            "held it up; record steps of one batch each, or choose some with step=",
-        )
-    in_question = [*loaders] if answer.rank is None else [answer.rank]
-    chosen = {
-        rank: replace(one, workers=workers) if rank in in_question else one for rank, one in loaders.items()
-    }
-    times = []
-    for loop in loops:
-        time = batch_ns_together([*chosen.values()], loop)
-        for host in {*hosts.values()}:  # workers of one machine share its cores
-            here = [one for rank, one in chosen.items() if hosts[rank] == host and one.cores and one.workers]
-            spent = sum(one.cpu_ns + one.receive_ns for one in here) + loop
-            time = max(time, spent / max((one.cores for one in here), default=1) if here else 0.0)
-        times.append(round(time))
-    return by_schedule(answer, times, off)
 
 
 @dataclass(frozen=True)

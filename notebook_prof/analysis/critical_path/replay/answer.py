@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import functools
 import html
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -66,19 +65,6 @@ class Prediction:
             f"start and wait has the usual lag, more than {format_share(MOST_ERROR)}: what decides when work "
             "starts was not recorded"
         )
-
-
-P = TypeVar("P", bound=Prediction)
-
-
-def by_schedule(answer: P, times: Sequence[int], off: float) -> P:
-    """Return the answer with step times (ns) by torch's schedule; `off` is that prediction's error."""
-    error = max(answer.replay_error, off)
-    doubt, gains = round(error * answer.before), [answer.before - time for time in times]
-    return replace(
-        answer, replay_error=error, after=times[0], gain=gains[0], lower=min(gains) - doubt,
-        upper=max(gains) + doubt, refused=False,
-    )  # fmt: skip
 
 
 @dataclass(frozen=True)

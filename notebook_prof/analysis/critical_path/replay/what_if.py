@@ -18,7 +18,7 @@ from ...scope import Numbers, WindowLike, many, once, sharing
 from ..dependences import Dependences, dependences
 from ..path import End, critical_path
 from ..walk import ON_STREAM, ON_THREAD
-from .answer import MOST_ERROR, WhatIf, by_schedule, steps_table
+from .answer import MOST_ERROR, WhatIf, steps_table
 from .constraints import constraints
 from .forward import Change, Replay, replay, replay_within_queues
 from .question import Spans, WhatIfQuestion, change_of, communication, mean_ns
@@ -221,7 +221,12 @@ def _with_workers(
     for one in replays:
         loop = max(spans.after(one) - schedule.receive_ns * (schedule.workers > 0), 1.0)
         times.append(round(replace(schedule, loop_ns=loop).batch_ns(workers)))
-    return by_schedule(answer, times, _off(schedule.batch_ns(schedule.workers), answer.before))
+    error = max(answer.replay_error, _off(schedule.batch_ns(schedule.workers), answer.before))
+    doubt, gains = round(error * answer.before), [answer.before - time for time in times]
+    return replace(
+        answer, replay_error=error, after=times[0], gain=gains[0], lower=min(gains) - doubt,
+        upper=max(gains) + doubt, refused=False,
+    )  # fmt: skip
 
 
 _NEXT: Final = Table.of(
