@@ -173,6 +173,7 @@ def test_another_run_is_shown_with_its_steps_and_words() -> None:
     c = compare(runs, [step_loop(B, LINES_B, 2, first=70_000)] * 2)
     page = ComparisonProtocol(c)
     settings = page.settings()
+    assert settings["delta"] == c.delta_words == "Δ a step"
     assert settings["shown"] == [at.run for at in c.aligned] == c.selection.to_state()["runs"]
     for number, name in enumerate(("a", "b")):
         table = c.steps[(c.steps["side"] == name) & c.steps["used"]].set_index(["run", "step"])

@@ -35,9 +35,10 @@ export function markPicked(items, state) {
  * Phases of both sides as bars to the left and to the right.
  * @param {ComparedPhase[]} phases
  * @param {[string, string]} names
+ * @param {string} delta the heading of differences
  * @param {Pick} pick
  */
-export function butterfly(phases, names, pick) {
+export function butterfly(phases, names, delta, pick) {
   const list = document.createElement('table'),
     head = document.createElement('thead'),
     titles = document.createElement('tr'),
@@ -46,18 +47,18 @@ export function butterfly(phases, names, pick) {
   list.className = 'nbp-butterfly';
   list.setAttribute('role', 'grid');
   list.setAttribute('aria-label', 'phases of a mean step on both sides');
-  for (const text of [names[0], 'phase', names[1], 'Δ a step']) {
+  for (const text of [names[0], 'phase', names[1], delta]) {
     const cell = textElement('th', '', text);
     cell.scope = 'col';
     titles.append(cell);
   }
   head.append(titles);
   /** @type {Item[]} */
-  const items = phases.map(({phase, a_ns, b_ns, delta_ns: delta, sure, colour}) => {
+  const items = phases.map(({phase, a_ns, b_ns, delta_ns: difference, sure, colour}) => {
     const el = document.createElement('tr');
     const name = textElement('td', 'nbp-wing-name', phase);
     name.title = phase;
-    el.append(barCell(a_ns, most, colour, 'nbp-left-bar'), name, barCell(b_ns, most, colour, 'nbp-right-bar'), deltaCell('td', delta, sure));
+    el.append(barCell(a_ns, most, colour, 'nbp-left-bar'), name, barCell(b_ns, most, colour, 'nbp-right-bar'), deltaCell('td', difference, sure));
     el.classList.add('nbp-pickable');
     body.append(el);
     return {el, select: {phase: [phase], name: null, line: null}};
@@ -88,9 +89,10 @@ function barCell(ns, most, colour, side) {
  * The source of b with what is gone from a where it was, and what each line costs more or less a step.
  * @param {ComparedLine[]} lines
  * @param {[string, string]} names
+ * @param {string} heading of differences
  * @param {Pick} pick
  */
-export function sourceDiff(lines, names, pick) {
+export function sourceDiff(lines, names, heading, pick) {
   const table = document.createElement('table'),
     head = document.createElement('thead'),
     titles = document.createElement('tr'),
@@ -99,7 +101,7 @@ export function sourceDiff(lines, names, pick) {
   table.className = 'nbp-diff';
   table.setAttribute('role', 'grid');
   table.setAttribute('aria-label', 'source of both sides, with the difference of each line');
-  for (const [text, name] of [[names[0], 'nbp-number'], [names[1], 'nbp-number'], ['Δ a step', 'nbp-number'], ['source', 'nbp-code']]) {
+  for (const [text, name] of [[names[0], 'nbp-number'], [names[1], 'nbp-number'], [heading, 'nbp-number'], ['source', 'nbp-code']]) {
     const cell = textElement('th', name, text);
     cell.scope = 'col';
     titles.append(cell);

@@ -190,8 +190,8 @@ export class ComparisonPage {
       box.append(textElement('div', 'nbp-part-title', title), list.element);
       this.lists.push(list);
     };
-    if (answer.phases.length) add('Phases', butterfly(answer.phases, settings.names, pick));
-    if (answer.source.length) add('Source', sourceDiff(answer.source, settings.names, pick));
+    if (answer.phases.length) add('Phases', butterfly(answer.phases, settings.names, settings.delta, pick));
+    if (answer.source.length) add('Source', sourceDiff(answer.source, settings.names, settings.delta, pick));
     const second = answer.source.length ? boxes.wide : boxes.narrow; // where no source stands there is room beside
     parts.elements.forEach((part, i) => (parts.kinds[i] === 'picture' ? boxes.pictures : i === 1 ? second : boxes.wide).append(part));
     await parts.mount();

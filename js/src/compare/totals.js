@@ -6,10 +6,11 @@ import {formatCount, formatDelta, formatTime} from '../shared/units.js';
  * A difference of mean steps; where one of its parts may be noise it may be, too.
  * @param {number[]} deltas
  * @param {boolean[]} sure
+ * @param {string} words the heading of differences, such as "Δ a step"
  */
-export function deltaText(deltas, sure) {
+export function deltaText(deltas, sure, words) {
   const sum = deltas.reduce((all, one) => all + one, 0);
-  return deltas.length ? `Δ ${sure.every(Boolean) ? '' : '≈ '}${formatDelta(sum)} a step` : '';
+  return deltas.length ? words.replace('Δ', `Δ ${sure.every(Boolean) ? '' : '≈ '}${formatDelta(sum)}`) : '';
 }
 
 /** The sentence at the end of the line of the selection. */
@@ -53,18 +54,18 @@ export class Totals {
     if (!answer || category) return '';
     if (line) {
       const rows = answer.source.filter((row) => row.line !== null && line.includes(row.line));
-      return deltaText(rows.map((row) => row.delta_ns ?? 0), rows.map((row) => row.sure));
+      return deltaText(rows.map((row) => row.delta_ns ?? 0), rows.map((row) => row.sure), page.settings.delta);
     }
     if (phase && !name) {
       const rows = answer.phases.filter((row) => phase.includes(row.phase));
-      return deltaText(rows.map((row) => row.delta_ns), rows.map((row) => row.sure));
+      return deltaText(rows.map((row) => row.delta_ns), rows.map((row) => row.sure), page.settings.delta);
     }
     if (!name) return '';
     for (const [i, part] of answer.parts.entries()) {
       if (part.kind !== 'table' || !part.texts.name) continue;
       const {delta_ns: delta} = columnsOf(answer.data, i),
         rows = Array.from(delta, (_, row) => row).filter((row) => name.includes(part.texts.name[row]) && (!phase || !part.texts.phase || phase.includes(part.texts.phase[row])));
-      if (rows.length) return deltaText(rows.map((row) => delta[row]), rows.map((row) => part.texts.change[row] !== '≈'));
+      if (rows.length) return deltaText(rows.map((row) => delta[row]), rows.map((row) => part.texts.change[row] !== '≈'), page.settings.delta);
     }
     return '';
   }

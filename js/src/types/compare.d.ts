@@ -15,6 +15,8 @@ type CounterpartWords = Record<'name' | 'line', [Record<string, string[]>, Recor
 
 interface ComparisonSettings extends Settings {
   names: [string, string];
+  /** The heading of differences: "Δ a step", or "Δ" without steps. */
+  delta: string;
   sides: Record<SideName, Settings>;
   /** Number, start and duration of the steps of the recordings that are shown. */
   steps: Record<SideName, [number, number, number][]>;

@@ -45,9 +45,10 @@ describe('what a slice corresponds to', () => {
 });
 
 test('the difference of a mean step is pale where one of its parts may be noise', () => {
-  expect(deltaText([3000, -1000], [true, true])).toBe('Δ +2.00 µs a step');
-  expect(deltaText([3000, -1000], [true, false])).toBe('Δ ≈ +2.00 µs a step');
-  expect(deltaText([], [])).toBe('');
+  expect(deltaText([3000, -1000], [true, true], 'Δ a step')).toBe('Δ +2.00 µs a step');
+  expect(deltaText([3000, -1000], [true, false], 'Δ a step')).toBe('Δ ≈ +2.00 µs a step');
+  expect(deltaText([3000], [true], 'Δ')).toBe('Δ +3.00 µs');
+  expect(deltaText([], [], 'Δ')).toBe('');
 });
 
 test('of several recordings the page says which it shows', () => {

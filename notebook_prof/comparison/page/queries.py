@@ -305,6 +305,7 @@ def page_settings(c: Comparison) -> dict[str, Any]:
         "bokeh": VERSION,
         "verdict": "\n".join(sentences(c)),
         "names": list(c.names),
+        "delta": c.delta_words,
         "sides": {
             side: {**dashboard_settings(profile.trace, ""), "figures": list(SIDE_FIGURES[side])}
             for side, profile in zip(SIDES, c.shown, strict=True)
