@@ -62,10 +62,6 @@ class RankPlot:
         middle = self._ranks.breakdown().groupby("rank")[metrics].median().reset_index()
         return self._views().rank_spread(folded.ranks, folded.bands, middle.melt("rank", var_name="metric"))
 
-    def dashboard(self) -> UIElement:
-        """Draw four of them, linked in any page; ``ranks.dashboard()`` is linked with Python too."""
-        return self._views().rank_dashboard(self._frames())
-
     def _figure(self, name: str) -> UIElement:
         return self._views().rank_figure(name, self._frames())
 
@@ -76,7 +72,7 @@ class RankPlot:
         return importlib.import_module("notebook_prof.ranks.page.figures")  # loads Bokeh
 
     def __repr__(self) -> str:
-        return "ranks.plot: bars(), heat(), marey(), lateness(), matrix(), bubbles(), spread(), dashboard()"
+        return "ranks.plot: bars(), heat(), marey(), lateness(), matrix(), bubbles(), spread()"
 
 
 _MOST: Final = 8

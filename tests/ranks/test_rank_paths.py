@@ -192,17 +192,6 @@ def test_the_path_of_a_rank_that_waits_for_nobody_is_that_of_its_own_recording(s
     assert sums.astype({"class": str}).sort_values("class").values.tolist() == expected
 
 
-def test_the_page_says_on_which_rank_the_path_is(dlrm: Ranks) -> None:
-    first, line, *_ = dlrm.dashboard().headline.splitlines()
-    share = dlrm.critical_path(by="rank").set_index("rank")["share"]
-    assert first.endswith(f"; {100 * share[7]:.1f} % of the critical path is on rank 7")
-    idle = dlrm.critical_path(by=["rank", "class"]).set_index(["rank", "class"])["share"][7, "idle"]
-    assert line.startswith(
-        f"critical path: {100 * share[7]:.1f} % on rank 7 ({100 * idle:.1f} % nothing recorded"
-    )
-    assert line.endswith(f"{100 * share[4]:.1f} % on rank 4")
-
-
 def test_ranks_that_share_nothing_or_have_no_threads_say_so(tmp_path: Path) -> None:
     (tmp_path / "alone").mkdir()
     (tmp_path / "devices").mkdir()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from bokeh.document import Document
 from bokeh.models import ColumnDataSource
 from bokeh.plotting import figure
 
@@ -56,16 +55,6 @@ def test_lateness_names_what_came_before(ranks: Ranks):
     assert data["tip"][0].endswith("arrives last in 100.0 %\nbefore that: gemm")
 
 
-def test_the_dashboard_is_linked_and_serialises(ranks: Ranks):
-    layout = ranks.plot.dashboard()
-    linked = [source(plot) for plot in layout.children]
-    assert all(one.selected.js_property_callbacks for one in linked)
-    assert layout.children[1].y_range is layout.children[2].y_range
-    document = Document()
-    document.add_root(layout)
-    assert document.to_json()
-
-
 def test_pictures_of_nothing(tmp_path: Path):
     from notebook_prof.testing import draw
 
@@ -76,7 +65,6 @@ def test_pictures_of_nothing(tmp_path: Path):
         ranks.plot.heat,
         ranks.plot.marey,
         ranks.plot.lateness,
-        ranks.plot.dashboard,
     ):
         assert view() is not None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import importlib
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +10,6 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import pandas as pd
 
-from ...analysis.critical_path.walk import IN_WORDS
 from ...atomic_files import atomic_text
 from ...errors import NotebookProfError
 from ...profiles.display import display
@@ -82,9 +80,6 @@ def _facts(ranks: RankAnswers) -> pd.DataFrame:
 
 
 _MOST_GROUPS: Final = 11
-_MOST_SLICES: Final = 2_000_000
-"""Maximum total of slices for which the page computes the ranks' critical path by itself."""
-_CLASSES_IN_TEXT: Final = 3
 
 Stacking: TypeAlias = Callable[[Sequence[int] | None], Profile]
 
@@ -105,18 +100,7 @@ class RankBoard:
     @property
     def headline(self) -> str:
         """Findings and problems of the ranks, as lines."""
-        first, *further = self._of_path or [""]
-        return "\n".join([_sentence(self.ranks) + first, *further, *map(str, self.ranks.report)])
-
-    @functools.cached_property
-    def _of_path(self) -> list[str]:
-        """Say where the critical path is, if the ranks are small enough to be read together quickly."""
-        if len(self.ranks) < 2 or self.ranks.files["slices"].sum() > _MOST_SLICES:
-            return []
-        try:
-            return path_sentence(self.ranks.critical_path(by=["rank", "class"], end="last"))
-        except (NotebookProfError, OSError, MemoryError):
-            return []
+        return "\n".join([_sentence(self.ranks), *map(str, self.ranks.report)])
 
     def frames(self, state: Mapping[str, Any]) -> PageFrames:
         """Return the tables of the figures under a selection, in the form of `Selection.to_state`."""
@@ -184,30 +168,6 @@ def _groups(folded: pd.DataFrame) -> list[tuple[str, str, list[int]]]:
         count = f"{len(odd)} outlier{'' if len(odd) == 1 else 's'}"
         groups.append((count, why[:600], odd["rank"].tolist()))
     return groups
-
-
-def path_sentence(path: pd.DataFrame) -> list[str]:
-    """Say how much of the critical path is on the first rank, then on all ranks, by class."""
-    # The first text continues the sentence about the late rank, the second is a line; empty without a path.
-    total = int(path["path_ns"].sum())
-    if not total:
-        return []
-    by_rank = path.groupby("rank")["path_ns"].sum().sort_values(ascending=False, kind="stable")
-    own = path[path["rank"] == by_rank.index[0]].sort_values("path_ns", ascending=False, kind="stable")
-    first = own.head(_CLASSES_IN_TEXT)
-    kinds = ", ".join(
-        f"{format_share(spent / total)} {IN_WORDS[str(kind)]}"
-        for kind, spent in zip(first["class"], first["path_ns"], strict=True)
-    )
-    parts = [f"{format_share(spent / total)} on rank {rank}" for rank, spent in by_rank.head(3).items()]
-    parts[0] += f" ({kinds})"
-    if len(by_rank) > len(parts):
-        others = len(by_rank) - len(parts)
-        spent = int(by_rank.iloc[len(parts) :].sum())
-        parts.append(f"{format_share(spent / total)} on {others} other{'s' * (others > 1)}")
-    share = format_share(by_rank.iloc[0] / total)
-    start = f"; {share} of the critical path is on rank {by_rank.index[0]}"
-    return [start, f"critical path: {', '.join(parts)}"]
 
 
 def _sentence(ranks: RankAnswers) -> str:

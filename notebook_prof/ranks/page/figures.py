@@ -10,22 +10,18 @@ import numpy as np
 import pandas as pd
 from bokeh.core.json_encoder import serialize_json
 from bokeh.document import Document
-from bokeh.layouts import column
 from bokeh.models import (
     BasicTicker,
     BasicTickFormatter,
     BoxAnnotation,
     ColorBar,
     ColumnDataSource,
-    CustomJS,
     CustomJSTickFormatter,
     HoverTool,
     Legend,
     LegendItem,
     LinearColorMapper,
     Range1d,
-    Toggle,
-    UIElement,
 )
 from bokeh.palettes import Cividis256
 from bokeh.plotting import figure
@@ -170,17 +166,6 @@ _FIGURES: Final = {
 _TOOLS: Final = "pan,wheel_zoom,box_zoom,box_select,tap,reset"
 _POINTS: Final = {"representative": ("dash", 16, 2, "#333333"), "outlier": ("circle", 6, 0, MARK)}
 """Marker, size, line width and colour."""
-_CODE: Final = """
-    if (busy.active) return
-    busy.active = true
-    const ranks = new Set(cb_obj.indices.map((i) => from.data.rank[i]))
-    for (const source of sources) {
-      if (source === from) continue
-      const rank = [...source.data.rank]
-      source.selected.indices = ranks.size ? [...rank.keys()].filter((i) => ranks.has(rank[i])) : []
-    }
-    busy.active = false
-"""
 
 
 def rank_figure(name: str, frames: PageFrames) -> figure:
@@ -240,19 +225,6 @@ def rank_heat(frames: PageFrames, breakdown: pd.DataFrame, value: str) -> figure
     plot = rank_figure("heat", replace(frames, heat=cells))
     plot.title = f"{value.removesuffix('_ns').replace('_', ' ')} by rank and step"
     return plot
-
-
-def rank_dashboard(frames: PageFrames) -> UIElement:
-    """Draw bars, heat map, Marey's lines and lateness below one another, linked in any page."""
-    # ranks chosen in one figure stand out in all; heat map and Marey's lines share the axis of the ranks
-    plots = {name: rank_figure(name, frames) for name in ("bars", "heat", "marey", "late")}
-    plots["marey"].y_range = plots["heat"].y_range
-    sources = [plot.select_one({"name": f"{name}_data"}) for name, plot in plots.items()]
-    busy = Toggle(active=False)  # one model that all callbacks see
-    for source in sources:
-        args = {"from": source, "sources": sources, "busy": busy}
-        source.selected.js_on_change("indices", CustomJS(args=args, code=_CODE))
-    return column(*plots.values(), sizing_mode="stretch_width")
 
 
 def rank_spread(ranks: pd.DataFrame, bands: pd.DataFrame, figures: pd.DataFrame) -> figure:
