@@ -28,10 +28,8 @@ from .table import runs_of
 MOST: Final = 40
 """Number of runs that are shown."""
 _BLOCKS: Final = "▁▂▃▄▅▆▇█"
-_WIDE, _HIGH = 520, 64
 _STYLE: Final = f"""{STYLE}
 .nbp-runs table{{table-layout:auto;max-width:900px}}.nbp-runs td:last-child{{white-space:normal}}
-.nbp-runs svg{{display:block;width:100%;max-width:560px;height:auto}}
 """
 
 
@@ -70,8 +68,11 @@ class CellHistory:
         calls = "".join(f"<p><code>{html.escape(call)}</code></p>" for call in self._calls)
         notes = "".join(f'<p class="soft">{html.escape(note)}</p>' for note in self.notes)
         table = f"<table><tr>{heads}</tr>{''.join(rows)}</table>"
-        style, title = f"<style>{_STYLE}</style>", f"<p><b>{html.escape(self._title)}</b></p>"
-        return f'<div class="nbp-compare nbp-runs">{style}{title}{self._svg()}{table}{calls}{notes}</div>'
+        style, title = (
+            f"<style>{_STYLE}</style>",
+            f"<p><b>{html.escape(self._title)}</b> {self.sparkline}</p>",
+        )
+        return f'<div class="nbp-compare nbp-runs">{style}{title}{table}{calls}{notes}</div>'
 
     @property
     def _title(self) -> str:
@@ -88,27 +89,6 @@ class CellHistory:
         changed = self.table.loc[self.table["significant"], ["earlier", "run"]].tail(1).to_numpy().tolist()
         a, b = changed[0] if changed else runs[-2:]
         return [f"%profile_history {a} {b}    or  nbp.compare(nbp.load({a}), nbp.load({b}))"]
-
-    def _svg(self) -> str:
-        """Draw the medians over the runs. A filled dot is a change larger than the noise."""
-        values = self.table["p50_ns"].to_numpy(np.float64)
-        top = float(np.nanmax(values, initial=1.0)) * 1.1
-        x = 8 + np.arange(len(values)) * (_WIDE - 16) / max(len(values) - 1, 1)
-        y = _HIGH - 6 - np.nan_to_num(values) / top * (_HIGH - 12)
-        line = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x.tolist(), y.tolist(), strict=True))
-        dots = []
-        for a, b, row in zip(x.tolist(), y.tolist(), self.table.to_dict("records"), strict=True):
-            tone = ("var(--more)" if row["change"] > 0 else "var(--less)") if row["significant"] else "none"
-            title = html.escape(f"run {row['run']}: {' '.join(_cells(row)[3:])}")
-            dots.append(
-                f'<g><title>{title}</title><circle cx="{a:.1f}" cy="{b:.1f}" r="3.5" fill="{tone}" '
-                'stroke="currentColor"/></g>'
-            )
-        return (
-            f'<svg viewBox="0 0 {_WIDE} {_HIGH}" role="img" aria-label="median step of each run">'
-            f'<path d="M8 {_HIGH - 5}H{_WIDE - 8}" stroke="var(--line)"/>'
-            f'<polyline points="{line}" fill="none" stroke="var(--soft)"/>{"".join(dots)}</svg>'
-        )
 
 
 _HEADS: Final = ("run", "when (UTC)", "name", "steps", "median", "change", "source")

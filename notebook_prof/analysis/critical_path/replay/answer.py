@@ -175,36 +175,10 @@ class WhatIf(Prediction):
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        head = f"<p>{html.escape(str(self))}</p>"
-        if self._replay is None:
-            return f'<div class="nbp-what-if"><style>{_STYLE}</style>{head}</div>'
-        classes = self._classes_a_step
-        longest = max((time for _, *times in classes for time in times), default=0) or 1
-        rows = "".join(
-            f"<tr><td>{html.escape(name)}</td><td>{format_ns(before)}</td><td>{format_ns(after)}</td>"
-            f'<td><i style="width:{100 * before / longest:.1f}%"></i>'
-            f'<i class="after" style="width:{100 * after / longest:.1f}%"></i></td></tr>'
-            for name, before, after in classes
-        )
-        titles = "<tr><th>critical path</th><th>before</th><th>after</th><th></th></tr>"
-        return f'<div class="nbp-what-if"><style>{_STYLE}</style>{head}<table>{titles}{rows}</table></div>'
+        return f"<pre>{html.escape(repr(self))}</pre>"
 
 
 _ROWS: Final = 6
-_STYLE: Final = """
-.nbp-what-if{font:13px/1.45 system-ui,sans-serif;color:var(--jp-ui-font-color1,#1f2328);max-width:680px;
- --line:var(--jp-border-color2,#d0d7de);--soft:var(--jp-ui-font-color2,#57606a)}
-@media (prefers-color-scheme:dark){body:not([data-jp-theme-light=true]) .nbp-what-if{
- color:var(--jp-ui-font-color1,#e6edf3);--line:var(--jp-border-color2,#30363d);
- --soft:var(--jp-ui-font-color2,#9da7b1)}}
-.nbp-what-if table{border-collapse:collapse;width:100%;table-layout:fixed}
-.nbp-what-if td,.nbp-what-if th{padding:2px 6px;text-align:right;border:0;border-bottom:1px solid var(--line);
- font-variant-numeric:tabular-nums;white-space:nowrap;font-weight:400;background:none;width:22%}
-.nbp-what-if th{color:var(--soft)}.nbp-what-if tr>:first-child{text-align:left;width:34%;overflow:hidden;
- text-overflow:ellipsis}
-.nbp-what-if i{display:block;height:5px;margin:1px 0;background:#8f8f8f}
-.nbp-what-if i.after{background:#44aa99}
-"""
 
 
 def steps_table(spans: Spans, usual: Replay, replay: Replay | None = None) -> pd.DataFrame:
