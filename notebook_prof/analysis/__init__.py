@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from .device.busy import copies as copies
     from .device.busy import device as device
     from .device.graphs import graph_nodes as graph_nodes
+    from .device.graphs import kernel_sequences as kernel_sequences
     from .device.idle import device_idle as device_idle
     from .device.idle import idle_causes as idle_causes
     from .device.kernel_launches import kernel_launches as kernel_launches
     from .device.kernels import kernel_origins as kernel_origins
     from .device.kernels import kernels as kernels
     from .device.roofline import roofline as roofline
-    from .device.sequences import kernel_sequences as kernel_sequences
     from .distributed.collectives import collectives as collectives
     from .distributed.communication import distributed as distributed
     from .distributed.communication import exposed_collectives as exposed_collectives
@@ -114,12 +114,11 @@ __all__ = lazy(
         "critical_path.replay.what_if": "critical_path_next what_if",
         "critical_path.why": "why",
         "device.busy": "copies device",
-        "device.graphs": "graph_nodes",
+        "device.graphs": "graph_nodes kernel_sequences",
         "device.idle": "device_idle idle_causes",
         "device.kernel_launches": "kernel_launches",
         "device.kernels": "kernel_origins kernels",
         "device.roofline": "roofline",
-        "device.sequences": "kernel_sequences",
         "distributed.collectives": "collectives",
         "distributed.communication": "distributed exposed_collectives",
         "input.loader_batches": "loader_batches loader_transforms loader_workers",

@@ -113,33 +113,24 @@ def labels_of_b(changes: pd.DataFrame, labels: Iterable[str]) -> dict[str, str]:
 
 def placed(table: pd.DataFrame, changes: pd.DataFrame) -> pd.DataFrame:
     """Add ``file a_line b_line text`` to an attribution by line; rows that are not lines have no file."""
-    places = [LINE.fullmatch(label.removesuffix(OF_B)) for label in table["line"]]
-    own = changes.set_index(["file", "a_line"])
-    of_b = table["line"].str.endswith(OF_B).to_numpy()
-    rows = []
-    gone = table["change"] == "gone"
-    for label, match, new, lost in zip(table["line"], places, of_b, gone, strict=True):
-        file, number = (match["file"], int(match["line"])) if match else ("", None)
-        a_line: int | None = None if new else number
-        b_line: int | None = number if new else None
-        if match and not new and not lost and (file, number) in own.index:
-            line = own.loc[(file, number)]
-            b_line = None if pd.isna(line["b_line"]) else int(line["b_line"])
-        text = _text_of(changes, file, a_line, b_line) if match else label
-        rows.append((file, a_line, b_line, text))
+    matched: dict[tuple[str, str, int], dict[str, Any]] = {}
+    for row in changes.to_dict("records"):
+        numbers = {side: row[f"{side}_line"] for side in "ab"}
+        matched |= {(side, row["file"], number): row for side, number in numbers.items() if pd.notna(number)}
+    rows: list[tuple[Any, ...]] = []
+    for label, change in zip(table["line"], table["change"], strict=True):
+        place = LINE.fullmatch(label.removesuffix(OF_B))
+        if place is None:
+            rows.append(("", pd.NA, pd.NA, label))
+            continue
+        side, number = "b" if label.endswith(OF_B) else "a", int(place["line"])
+        row = matched.get((side, place["file"], number), {"a_text": "", "b_text": "", "b_line": pd.NA})
+        b_line = number if side == "b" else pd.NA if change == "gone" else row["b_line"]
+        text = str(row["a_text" if pd.isna(b_line) else "b_text"]).strip()
+        rows.append((place["file"], number if side == "a" else pd.NA, b_line, text))
     frame = pd.DataFrame(rows, columns=["file", "a_line", "b_line", "text"])
     frame = frame.astype({"file": "str", "a_line": "Int64", "b_line": "Int64", "text": "str"})
     return pd.concat([frame, table.drop(columns=["line", "matched"])], axis=1)
-
-
-def _text_of(changes: pd.DataFrame, file: str, a_line: int | None, b_line: int | None) -> str:
-    table = changes[changes["file"] == file]
-    for column, number in (("b", b_line), ("a", a_line)):
-        if number is not None:
-            rows = table.loc[table[f"{column}_line"] == number, f"{column}_text"]
-            if len(rows):
-                return str(rows.iloc[0]).strip()
-    return ""
 
 
 def _file_of(name: str, files: set[str]) -> str | None:

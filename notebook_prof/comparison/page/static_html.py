@@ -21,7 +21,6 @@ from ...views.report.static_html import AGAIN, without_kernel
 from ..tables import ComparedTables
 from ..verdict import (
     cells_text,
-    compare_cells,
     interval_text,
     label,
     matched_sources,
@@ -33,6 +32,7 @@ from ..verdict import (
 
 _ROWS: Final = 12
 _MOST_DOTS: Final = 600
+_MOST_CELLS: Final = 10_000
 _WIDE, _STRIP, _AXIS, _LEFT = 720, 46, 18, 56
 _SIDES: Final = (MUTED, "#1976D2")
 _LEFT_CELL: Final = 'style="text-align:left"'
@@ -275,43 +275,18 @@ def _number(value: object) -> int:
     return -1 if pd.isna(value) else int(value)  # type: ignore[call-overload]
 
 
-# Two sessions of a notebook: a row for each cell, and what changed in the edited ones.
+# Two sessions of a notebook: a line for each cell, and what changed in the edited ones.
 
 
 def sessions_page(a: Trace, b: Trace, names: tuple[str, str]) -> str:
     """Return a whole document."""
-    table = compare_cells(a, b)
-    largest = float(table["delta_ns"].abs().max()) or 1.0
-    rows = [_cell_row(row | {"significant": True}, largest) for row in table.to_dict("records")]
-    left, right = map(html.escape, names)
-    head = (
-        f"<tr><th class=t>{left}</th><th class=t>{right}</th><th class=d>Δ</th><th class=b></th>"
-        f"<th class=d>Δ kept</th><th class=c></th><th {_LEFT_CELL}>cell</th></tr>"
-    )
-    whole = cells_text(a, b, 0)
-    parts = [f"<style>{STYLE}</style><p><b>{html.escape(whole)}</b></p><h3>Cells</h3>"]
-    parts.append(f"<table>{head}{''.join(rows)}</table>")
+    parts = [f"<h3>Cells</h3><pre>{html.escape(cells_text(a, b, _MOST_CELLS))}</pre>"]
     edited = [_edited(*pair) for pair in matched_sources(a, b) if pair[1] != pair[2]]
     parts += ["<h3>Edited</h3>", *edited] if edited else []
-    return document(names, f'<div class="nbp-compare">{"".join(parts)}</div>')
-
-
-def _cell_row(row: dict[str, Any], largest: float) -> str:
-    times = "".join(
-        f'<td class="t">{"" if row["status"] == gone else format_ns(row[side])}</td>'
-        for side, gone in (("a_ns", "new"), ("b_ns", "gone"))
-    )
-    kept = int(row["b_kept_bytes"] - row["a_kept_bytes"])
-    sign = "+" if kept > 0 else ""
-    memory = f'<td class="d soft">{sign}{format_bytes(kept).replace("-", "−")}</td>'
-    status = f'<td class="c">{"" if row["status"] == "same" else row["status"]}</td>'
-    delta = delta_cell(row) if row["delta_ns"] else f'<td class="d">{signed_ns(0)}</td>'
-    return f"<tr>{times}{delta}{bar_cell(row, largest)}{memory}{status}{text_cell(str(row['name']))}</tr>"
+    return document(names, "".join(parts))
 
 
 def _edited(name: str, before: str, after: str) -> str:
     lines = list(unified_diff(before.splitlines(), after.splitlines(), n=1, lineterm=""))[2:]
-    kinds = {"+": "new", "-": "gone"}
-    rows = [f'<tr class="{kinds.get(line[:1], "")}">{code_cell(line[1:])}</tr>' for line in lines
-            if not line.startswith("@@")]  # fmt: skip
-    return f"<p>{html.escape(name)}</p><table>{''.join(rows)}</table>"
+    text = "\n".join(line for line in lines if not line.startswith("@@"))
+    return f"<p>{html.escape(name)}</p><pre>{html.escape(text)}</pre>"

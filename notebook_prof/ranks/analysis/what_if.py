@@ -35,24 +35,17 @@ class RanksWhatIf(Prediction):
 
     Attributes
     ----------
-    question : str
+    question, refused, reason
+        As in `notebook_prof.analysis.what_if`.
     rank : int or None
         The changed rank; None for all.
-    before : int
-        ns; mean duration of the steps, from the first start on any rank to the last end on any.
-    after, gain : int or None
-        ns; the same in the replay, and ``before - after``. These and the next two are None if the answer is
-        refused.
+    before, after, gain : int or None
+        ns; mean duration of the steps, from the first start on any rank to the last end on any; the same in
+        the replay; their difference.
     lower, upper : int or None
-        The smallest and the largest gain, given what the recordings leave open: whether lags are as recorded
-        or as usual, whether calls wait only for what held them up or for everything they could wait for, and
-        the error of the clocks.
+        The smallest and the largest gain, given what the recordings leave open, and the error of the clocks.
     replay_error : float
-        Error of replaying the unchanged recordings with the usual lag for each start and wait. NaN without a
-        replay.
-    refused : bool
-    reason : str
-        Why there is no answer; empty for one.
+        Error of replaying the unchanged recordings with the usual lag for each start and wait.
     steps : DataFrame
         A row a step: ``step before_ns usual_ns after_ns backlog_ns last_rank last_rank_after``. `after` is
         the mean of ``after_ns + backlog_ns``; both are missing if the answer is refused.

@@ -159,19 +159,14 @@ class WhatIf(Prediction):
     def __str__(self) -> str:
         return self.said("", " a step" if self._spans is not None and (self._spans.number >= 0).any() else "")
 
-    @property
-    def _classes_a_step(self) -> list[tuple[str, float, float]]:
-        """The largest classes of the path, before and after, as means per step in ns."""
-        table, count = self.classes.head(_ROWS), max(len(self.steps), 1)
-        columns = (table["class"], table["before_ns"] / count, table["after_ns"] / count)
-        return list(zip(*(column.tolist() for column in columns), strict=True))
-
     def __repr__(self) -> str:
         if self._replay is None:
             return str(self)
         lines = [str(self), "", f"{'critical path':16}{'before':>10}{'after':>10}"]
-        for name, before, after in self._classes_a_step:
-            lines.append(f"{name:16}{format_ns(before):>10}{format_ns(after):>10}")
+        count = max(len(self.steps), 1)  # means per step
+        for name, *times in self.classes.head(_ROWS).to_numpy().tolist():
+            before, after = (format_ns(time / count) for time in times)
+            lines.append(f"{name:16}{before:>10}{after:>10}")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
