@@ -34,17 +34,14 @@ _QUIET_S: Final = 2.0
 
 def with_bar(results: Iterable[Reduction], total: int, progress: Progress) -> Iterable[Reduction]:
     """Return the results; a text bar is drawn as they come, if one is wanted."""
-    shown = progress is True or (progress is None and _watched())
+    # without `progress=`, only where stdout is a terminal or a notebook's, not captured
+    watched = sys.stdout.isatty() or type(sys.stdout).__module__.startswith("ipykernel.")
+    shown = progress is True or (progress is None and watched)
     delay = 0.0 if progress else _QUIET_S
     bar: Iterable[Reduction] = tqdm(
         results, "ranks", total, leave=False, file=sys.stdout, delay=delay, disable=not shown, mininterval=0
     )
     return bar
-
-
-def _watched() -> bool:
-    """Return whether stdout goes to a terminal or a notebook, and is not captured."""
-    return sys.stdout.isatty() or type(sys.stdout).__module__.startswith("ipykernel.")
 
 
 Work: TypeAlias = Callable[[RankFile], Reduction]

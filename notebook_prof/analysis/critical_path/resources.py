@@ -190,6 +190,15 @@ class Resources:
         return self._segments[track]
 
 
+def owners_at(resources: Resources, tracks: IntArray, instants: IntArray) -> IntArray:
+    """Return the slice that owns each track at an instant; -1 if none does."""
+    out = np.full(len(tracks), -1)
+    for track in np.unique(tracks).tolist():
+        here, cut = tracks == track, resources.segments(track)
+        out[here] = cut.owner[np.searchsorted(cut.at, instants[here], side="right") - 1]
+    return out
+
+
 def sync_table(trace: Trace) -> pd.DataFrame | None:
     """Return the file's records of waits for devices, as int64 with -1 for missing; None if it has none."""
     table = recorded_table(trace, "device_events")

@@ -13,7 +13,7 @@ from ...analysis.critical_path.hops import hops_table
 from ...analysis.critical_path.path import PIECES, End, PathSpan, pieces_table
 from ...analysis.critical_path.replay.answer import at_times, replayed_times
 from ...analysis.critical_path.replay.forward import Replay
-from ...analysis.critical_path.resources import FAR
+from ...analysis.critical_path.resources import FAR, owners_at
 from ...analysis.critical_path.walk import HOPS, resource_names, walk
 from ...trace.arrays import IntArray
 from ...trace.schema import Column, Table
@@ -148,7 +148,8 @@ def hops_between(one: Joint, spans: Sequence[PathSpan], doubt_ns: float) -> pd.D
     kinds = np.concatenate([span.path.hops.kind[::-1] for span in spans] or [np.empty(0, np.int64)])
     tracks = tracks[np.isin(kinds, [HOPS.index(name) for name in _COLLECTIVE])]
     # for threads, the cause is an instant, not a slice
-    causes = np.where(causes >= 0, causes, _open_at(one, tracks, hops["at_ns"].to_numpy(np.int64)))
+    opened = owners_at(one.graph.resources, tracks, hops["at_ns"].to_numpy(np.int64))
+    causes = np.where(causes >= 0, causes, opened)
     own = np.append(one.own_row, -1)
     margin = hops["margin_ns"].to_numpy(dtype=np.int64, na_value=np.iinfo(np.int64).max)
     return HOP_TABLE.frame(
@@ -164,16 +165,6 @@ def hops_between(one: Joint, spans: Sequence[PathSpan], doubt_ns: float) -> pd.D
             "near_tie": margin < np.maximum(doubt_ns, 2 * one.graph.latencies.noise),
         }
     )
-
-
-def _open_at(one: Joint, tracks: IntArray, at: IntArray) -> IntArray:
-    """Return the slice of each thread that begins a collective at an instant; -1 without."""
-    out = np.full(len(tracks), -1)
-    for track in np.unique(tracks):
-        here = tracks == track
-        cut = one.graph.resources.segments(int(track))
-        out[here] = cut.owner[np.searchsorted(cut.at, at[here], side="right") - 1]
-    return out
 
 
 def replayed_path(one: Joint, replay: Replay, steps: Sequence[int], end: End) -> pd.DataFrame:

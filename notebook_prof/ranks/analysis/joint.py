@@ -234,7 +234,9 @@ def _with_collectives(
         at=met.start[source[~device]],
         unmet=unmet,
     )
-    own_track = _own_tracks(trace, numbers)
+    tracks, ranks = (trace.tracks[name].to_numpy(np.int64) for name in ("track", "rank"))
+    own_track = np.full(int(tracks.max(initial=-1)) + 2, -1)
+    own_track[tracks] = tracks - np.array([numbers.track[one] for one in ranks.tolist()], np.int64)
     graph = replace(graph, threads=threads, between=between)
     steps = _steps_of(own)
     apart = int((met.symmetric & ~met.bound & (met.start < met.start[met.last])).sum())
@@ -286,14 +288,6 @@ def _bind_threads(
     threads = by_thread([*graph.threads.values(), more], list(graph.resources.threads))
     start, margin = met.start[free], np.full(len(free), FAR)
     return threads, waits(free, start, start + _ARRIVAL_NS, track[first[free]], margin)
-
-
-def _own_tracks(trace: Trace, numbers: _Numbers) -> IntArray:
-    track = trace.tracks["track"].to_numpy(np.int64)
-    rank = trace.tracks["rank"].to_numpy(np.int64)
-    out = np.full(int(track.max(initial=-1)) + 2, -1)
-    out[track] = track - np.array([numbers.track[one] for one in rank.tolist()], np.int64)
-    return out
 
 
 def _steps_of(own: Mapping[int, Trace]) -> pd.DataFrame:

@@ -200,7 +200,13 @@ class RankPaths(RankTables):
         factors = scale if isinstance(scale, Mapping) or scale is None else {"*": scale}
         removed = (remove,) if isinstance(remove, str) else tuple(remove)
         question = WhatIfQuestion(
-            factors or {}, line or {}, phase or {}, removed, data, launch, None, overlap_communication
+            factors or {},
+            line or {},
+            phase or {},
+            removed,
+            data,
+            launch,
+            overlap_communication=overlap_communication,
         )
         if not str(question):
             raise OptionError("what_if needs a change, such as scale=0.5 or scale={'aten::mm': 0.5}")
@@ -239,8 +245,8 @@ class RankPaths(RankTables):
         clocks = self.clocks()
         return [int(one) for one in clocks.loc[clocks["aligned"], "rank"]]
 
-    def _aligned(self, rank: int | None) -> list[int]:
-        """Return the ranks with comparable clocks; `rank` must be one of them."""
+    def _on_the_path(self, rank: int | None, end: End) -> list[int]:
+        """Return the ranks that the path can visit: those that arrive last, and those that end last."""
         clocks, aligned = self.clocks(), self._comparable()
         if not aligned and rank is None:
             raise SelectionError(
@@ -248,14 +254,9 @@ class RankPaths(RankTables):
                 f"use a single rank, as in ranks[{next(iter(self))}].critical_path()"
             )
         if rank is not None and rank not in aligned:
-            self.chosen(rank)
+            self.chosen(rank)  # raises if the rank does not exist
             reason = clocks.loc[clocks["rank"] == rank, "reason"].tolist() or ["it could not be read"]
             raise SelectionError(f"rank {rank} is not on the common clock: {reason[0]}")
-        return aligned
-
-    def _on_the_path(self, rank: int | None, end: End) -> list[int]:
-        """Return the ranks that the path can visit: those that arrive last, and those that end last."""
-        aligned = self._aligned(rank)
         arrived, steps = self._shared("arrivals"), self.steps()
         if end != "host" or not len(steps):
             return aligned

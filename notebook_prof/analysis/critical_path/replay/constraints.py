@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from ....trace.arrays import BoolArray, IntArray
 from ..dependences import Dependences
-from ..resources import EVENT, FAR, NOTHING, WAITS, StreamWork, stacked, sync_table
+from ..resources import EVENT, FAR, NOTHING, WAITS, StreamWork, owners_at, stacked, sync_table
 from ..streams import recorded_event_pairs
 from ..waits import Waits, waitable_work, waiting_calls
 
@@ -224,19 +224,10 @@ def _all_waits(
     waits = ThreadWaits(*(column[order] for column in waits))
     number = np.empty(len(order), np.int64)
     number[order] = np.arange(len(order))
-    waits = waits._replace(owner=_owners(graph, threads, waits))
+    inferred = waits.slice < 0
+    waits.owner[inferred] = owners_at(resources, threads[waits.thread[inferred]], waits.begin[inferred])
     at, at_done, at_queues = np.split(number, np.cumsum(counts[:2]))
     return waits, at, at_done, at_queues
-
-
-def _owners(graph: Dependences, threads: IntArray, waits: ThreadWaits) -> IntArray:
-    """Return the call of each wait or, without one, the slice that owns its begin; -1 if neither exists."""
-    owner = waits.slice.copy()
-    for number in np.unique(waits.thread[owner < 0]):
-        cut = graph.resources.segments(int(threads[number]))
-        here = (waits.thread == number) & (owner < 0)
-        owner[here] = cut.owner[np.searchsorted(cut.at, waits.begin[here], side="right") - 1]
-    return owner
 
 
 def _bound(recorded: Waits, at: IntArray, keep: BoolArray, source: IntArray) -> GraphEdges:
