@@ -61,11 +61,6 @@ class Expectations:
 
     __repr__ = __str__
 
-    def _repr_html_(self) -> str:
-        from html import escape
-
-        return f"<pre>{escape(str(self))}</pre>"
-
 
 def expect(trace: Trace, *expectations: str, check: bool = True) -> Expectations:
     """Check a run against expectations.

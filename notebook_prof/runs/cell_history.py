@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import math
 from typing import Any, Final
 
@@ -12,7 +11,6 @@ import pandas as pd
 from ..analysis.source.annotated import cell_lines
 from ..analysis.source.lines import CELL
 from ..comparison.changes import source_changes
-from ..comparison.page.static_html import STYLE
 from ..comparison.run import Side
 from ..comparison.verdict import signed_percent
 from ..errors import OptionError, nearest
@@ -28,13 +26,10 @@ from .table import runs_of
 MOST: Final = 40
 """Number of runs that are shown."""
 _BLOCKS: Final = "▁▂▃▄▅▆▇█"
-_STYLE: Final = f"""{STYLE}
-.nbp-runs table{{table-layout:auto;max-width:900px}}.nbp-runs td:last-child{{white-space:normal}}
-"""
 
 
 class CellHistory:
-    """The latest runs of one cell, as text and HTML."""
+    """The latest runs of one cell, as text."""
 
     def __init__(self, table: pd.DataFrame, folder: str, notes: tuple[str, ...] = ()) -> None:
         self.table, self.folder, self.notes = table, folder, notes
@@ -54,25 +49,6 @@ class CellHistory:
         rows = [_HEADS, *map(_cells, self.table.to_dict("records"))]
         lines = aligned(rows, left=[len(_HEADS) - 1])
         return "\n".join([f"{self._title}  {self.sparkline}", *lines, *self._calls, *self.notes])
-
-    def _repr_html_(self) -> str:
-        if not len(self.table):
-            return f"<p>{html.escape(repr(self))}</p>"
-        rows = []
-        for row in self.table.to_dict("records"):
-            texts = [html.escape(text) for text in _cells(row)]
-            tone = ("more" if row["change"] > 0 else "less") if row["significant"] else "soft"
-            middle = "".join(f"<td>{text}</td>" for text in texts[:5])
-            rows.append(f'<tr>{middle}<td class="{tone}">{texts[5]}</td><td>{texts[6]}</td></tr>')
-        heads = "".join(f"<th>{html.escape(text)}</th>" for text in _HEADS)
-        calls = "".join(f"<p><code>{html.escape(call)}</code></p>" for call in self._calls)
-        notes = "".join(f'<p class="soft">{html.escape(note)}</p>' for note in self.notes)
-        table = f"<table><tr>{heads}</tr>{''.join(rows)}</table>"
-        style, title = (
-            f"<style>{_STYLE}</style>",
-            f"<p><b>{html.escape(self._title)}</b> {self.sparkline}</p>",
-        )
-        return f'<div class="nbp-compare nbp-runs">{style}{title}{table}{calls}{notes}</div>'
 
     @property
     def _title(self) -> str:

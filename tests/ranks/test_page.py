@@ -185,10 +185,10 @@ def test_a_report_says_which_timelines_it_holds(run: Ranks, tmp_path: Path, monk
     monkeypatch.setattr("notebook_prof.ranks.page.board.MOST_RANKS", 2)
     run.to_html(path)
     assert timelines_in_file()["ranks"] == [2, 3]
-    assert "the timelines of ranks 2, 3: the latest (3), the earliest (2)." in timelines_in_file()["note"]
+    assert "the timelines of ranks 2, 3: those selected, late, early" in timelines_in_file()["note"]
     run.selection.rank = 1
     run.to_html(path)
-    assert "the selected (1), the latest (3)" in timelines_in_file()["note"]
+    assert timelines_in_file()["ranks"] == [1, 3]
     monkeypatch.setattr(
         run, "trace", lambda rank: (_ for _ in ()).throw(OSError(f"rank {rank} is elsewhere"))
     )

@@ -13,7 +13,6 @@ from notebook_prof.runs.cell_history import CellHistory, cell_history
 from notebook_prof.runs.store import Store
 from notebook_prof.units import format_ns
 
-from ..comparison.test_comparison import Tags
 from .test_previous_run import SOURCE, keep, recorded, steps
 
 FASTER = SOURCE.replace("work(x)", "work(x, fast=True)  # <b>")
@@ -41,18 +40,13 @@ def test_its_numbers_are_those_of_the_tables(shown: CellHistory) -> None:
     assert shown.sparkline == "██▁"
 
 
-def test_text_and_html_say_the_same(shown: CellHistory) -> None:
-    text, page = repr(shown), shown._repr_html_()
+def test_the_text_names_runs_changes_and_calls(shown: CellHistory) -> None:
+    text = repr(shown)
     assert text.startswith("3 runs of this cell, ")
+    assert "baseline" in text
     assert "%profile_history 2 3    or  nbp.compare(nbp.load(2), nbp.load(3))" in text
     assert "≈ " in text.splitlines()[3]
     assert "line 3, kept" in text.splitlines()[4]
-    tags = Tags()
-    tags.feed(page)
-    assert tags.open == []
-    assert not {"script", "link", "img", "iframe"} & tags.names
-    for word in ("██▁", "baseline", "≈ ", "line 3, kept", "nbp.compare(nbp.load(2), nbp.load(3))"):
-        assert word in page
 
 
 @pytest.mark.parametrize(
@@ -69,7 +63,6 @@ def test_what_is_not_there(shown: CellHistory, history: Path, tmp_path: Path) ->
     empty = cell_history(Store(tmp_path / "empty"), notes=("A note.",))
     assert repr(empty).startswith("No run of this cell is in the history")
     assert repr(empty).endswith("A note.")
-    assert "No run" in empty._repr_html_()
     alone = cell_history(Store(history), "4")
     assert "failed" in repr(alone)
     assert repr(alone).startswith(f"1 run of this cell, {format_ns(alone.table['p50_ns'].iloc[0])}  ")

@@ -140,7 +140,7 @@ class RankBoard:
         else:
             slices = self.ranks.files.set_index("rank")["slices"].dropna().astype("int64").to_dict()
             late, folded = self.ranks.stragglers(), self.ranks.fold().ranks
-            ranks, why = worth_showing(slices, late, folded, self.selection.rank or ())
+            ranks, why = worth_showing(slices, late, folded, self.selection.rank or ()), _WHY
         if not ranks:
             return None, "This file has no timelines: open the run in a notebook to see them."
         try:
@@ -190,41 +190,24 @@ MOST_RANKS: Final = 8
 MOST_SLICES: Final = 1_500_000
 """Limit for all shown ranks together, since they are in memory at once."""
 _LATEST: Final = 3
+_WHY: Final = "those selected, late, early or unlike the others, and one of each group of equal ranks"
 
 
 def worth_showing(
-    slices: Mapping[int, int],
-    late: pd.DataFrame,
-    folded: pd.DataFrame,
-    chosen: Sequence[int] = (),
-) -> tuple[list[int], str]:
-    """Return all ranks if they fit, else the most informative ones (at least one), and the reason."""
-    # The reason is the end of a sentence. Chosen ranks come first, then the latest ones, outliers and
-    # representatives.
+    slices: Mapping[int, int], late: pd.DataFrame, folded: pd.DataFrame, chosen: Sequence[int] = ()
+) -> list[int]:
+    """Return all ranks if they fit, else the most informative ones: at least one."""
     if len(slices) <= MOST_RANKS and sum(slices.values()) <= MOST_SLICES:
-        return sorted(slices), "all ranks"
-    behind = late[late["mean_late_ns"] > 0]["rank"].tolist()
-    candidates = {
-        "the selected": list(chosen),
-        "the latest": behind[:_LATEST],
-        "the earliest": late["rank"].tolist()[-1:] if behind else [],
-        "unlike the others": folded.loc[folded["outlier"].astype(bool), "rank"].tolist(),
-        "representing similar ones": folded.sort_values("group", kind="stable")
-        .loc[lambda table: table["representative"].astype(bool), "rank"]
-        .tolist(),
-    }
+        return sorted(slices)
+    behind = late.loc[late["mean_late_ns"] > 0, "rank"].tolist()
+    earliest = late["rank"].tolist()[-1:] if behind else []
+    outliers = folded.loc[folded["outlier"].astype(bool), "rank"].tolist()
+    by_group = folded[folded["representative"].astype(bool)].sort_values("group", kind="stable")
     shown: list[int] = []
-    parts = []
     room = MOST_SLICES
-    for what, ranks in candidates.items():
-        own = []
-        for rank in ranks:
-            size = slices.get(rank)
-            if size is None or rank in shown or len(shown) == MOST_RANKS or (shown and size > room):
-                continue
+    for rank in dict.fromkeys([*chosen, *behind[:_LATEST], *earliest, *outliers, *by_group["rank"].tolist()]):
+        size = slices.get(rank)
+        if size is not None and len(shown) < MOST_RANKS and (not shown or size <= room):
             shown.append(rank)
-            own.append(rank)
             room -= size
-        if own:
-            parts.append(f"{what} ({', '.join(map(str, own))})")
-    return sorted(shown), ", ".join(parts)
+    return sorted(shown)

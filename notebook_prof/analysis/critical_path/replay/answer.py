@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import html
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -168,9 +167,6 @@ class WhatIf(Prediction):
             before, after = (format_ns(time / count) for time in times)
             lines.append(f"{name:16}{before:>10}{after:>10}")
         return "\n".join(lines)
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(repr(self))}</pre>"
 
 
 _ROWS: Final = 6
