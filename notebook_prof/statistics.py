@@ -304,12 +304,3 @@ def _edge(rejected: Callable[[float], bool], widest: float) -> float:
         middle = (near + far) / 2
         near, far = (near, middle) if rejected(middle) else (middle, far)
     return far
-
-
-def overhead_ratio(recorded: Sequence[int], unrecorded: Sequence[int]) -> tuple[float, float, float]:
-    """Return the ratio of the median step times, and the ends of its 95 % bootstrap interval over pairs."""
-    on, off = np.asarray(recorded, np.float64), np.asarray(unrecorded, np.float64)
-    rows = np.random.default_rng(0).integers(0, len(on), (2000, len(on)))
-    ratios = np.median(on[rows], axis=1) / np.maximum(np.median(off[rows], axis=1), 1)
-    low, high = np.percentile(ratios, [2.5, 97.5])
-    return float(np.median(on) / max(np.median(off), 1)), float(low), float(high)

@@ -92,7 +92,6 @@ if TYPE_CHECKING:
     from .time.phases import phases as phases
     from .time.step_trace import step_trace as step_trace
     from .time.steps import breakdown as breakdown
-    from .time.steps import overhead as overhead
     from .time.steps import step_breakdown as step_breakdown
     from .time.steps import steps as steps
     from .time.thread_time import host_waits as host_waits
@@ -147,7 +146,7 @@ __all__ = lazy(
         "time.overview": "Overview overview",
         "time.phases": "phases",
         "time.step_trace": "step_trace",
-        "time.steps": "breakdown overhead step_breakdown steps",
+        "time.steps": "breakdown step_breakdown steps",
         "time.thread_time": "host_waits thread_time",
         "trust.trust": "trust",
         "verdict.claims": "Claim Verdict",

@@ -15,7 +15,7 @@ from ..collectors.options import GONE, CollectorOptions, EngineName
 from ..errors import OptionError, nearest
 from ..session.plan import Plan, recording_text
 from ..session.schedule import StepRange, WholeRun, step_range
-from ..session.sources import STEP_BY, interleave
+from ..session.sources import STEP_BY
 from ..units import parse_ns, parse_share
 
 MAGIC = "%%profile"
@@ -133,11 +133,6 @@ def build_parser(named: bool = True) -> argparse.ArgumentParser:
         help="sampler of stacks: py-spy from outside the process, or a thread in it",
     )
     add("--warmup", type=int, default=1, metavar="N", help="steps before A that warm up and are dropped (1)")
-    add(
-        "--measure-overhead",
-        action="store_true",
-        help="after the requested steps (default: 1:11), record every other step to measure the overhead",
-    )
     add("--stop-after", action="store_true", help="leave the loop after the last requested step")
     add(
         "--until",
@@ -197,11 +192,7 @@ def _checked(namespace: argparse.Namespace, prog: str) -> MagicOptions:
         raise OptionError(f"{prog}: NAME must be the name of a variable, {name!r} is not one")
     try:
         steps = None if namespace.steps is None else step_range(namespace.steps, namespace.warmup)
-        if namespace.measure_overhead:
-            steps = interleave(steps)
         until = None if namespace.until is None else parse_share(namespace.until, "--until")
-        if until is not None and namespace.measure_overhead:
-            raise OptionError("--until and --measure-overhead contradict each other; give one")
         namespace.min_duration_ns = parse_ns(namespace.min_duration)
         namespace.devices = _devices(namespace.devices)
         recorded = CollectorOptions(

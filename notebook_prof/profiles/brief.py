@@ -23,7 +23,7 @@ _COLUMNS: Final = {
     "advice": ("finding", "remedy", "gain_share", "bound", "place"),
     "trust": ("code", "severity", "count", "effect", "advice"),
 }
-_ASKED: Final = ("steps", "lines", "device", "operators", "memory_peak", "cpu", "overhead")
+_ASKED: Final = ("steps", "lines", "device", "operators", "memory_peak", "cpu")
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -88,7 +88,6 @@ class Steps(Namespace, path="steps"):
     breakdown = method(lambda: analysis.step_breakdown)
     trace = method(lambda: analysis.step_trace)
     one_time = method(lambda: analysis.one_time)
-    overhead = method(lambda: analysis.overhead)
 
 
 class Memory(Namespace, path="memory"):

@@ -143,7 +143,6 @@ def write(profile: Profile, previous: PreviousRun, kept: bool, at: Path) -> int:
     revision = revision_of(at)
     source, content = packed(summary)
     used = summary.steps.loc[summary.steps["used"], "dur_ns"]
-    overhead = trace.metadata.get("overhead")
     memory = summary.memory
     # the peak of a device or, without a device, of the host
     peaks = memory.loc[memory["device"] >= 0, "bytes"] if (memory["device"] >= 0).any() else memory["bytes"]
@@ -159,7 +158,7 @@ def write(profile: Profile, previous: PreviousRun, kept: bool, at: Path) -> int:
         "mean_ns": float(used.mean()) if len(used) else None,
         "total_ns": int(trace.span.dur),
         "peak_bytes": int(peaks.max()) if len(peaks) else None,
-        "overhead": float(overhead["ratio"]) if isinstance(overhead, dict) and "ratio" in overhead else None,
+        "overhead": None,  # earlier versions could measure it
         "load": previous.load,
         "core_share": core_share(trace),
         "verdict": verdict,

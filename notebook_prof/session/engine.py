@@ -28,7 +28,7 @@ from . import current, findings
 from .cell import Cell
 from .plan import EndOfWindow, LoopInSource, Plan, loop_source, spent, within
 from .records import EarlyEnd, Run, SizeWatch, StepRecords
-from .sources import Interleaved, OverheadMeter, StepSources, allowed
+from .sources import StepSources, allowed
 from .ticks import LoopTicker
 from .window import Actions, StepWindow, TickSource
 
@@ -43,8 +43,6 @@ class _Cycle:
     stop_ns: int
     steps: StepRecords
     names: Walked | None = None
-    builder: TraceBuilder | None = None
-    """The result, if it was taken early because the same collectors run again to measure the overhead."""
 
 
 class Session(Actions):
@@ -66,14 +64,12 @@ class Session(Actions):
         self.plan, self._loops = plan, {loop.token: loop for loop in loops}
         strongest = max((loop.source for loop in loops), default=None)
         announced = TickSource.MARK if marked else strongest
-        self._meter = OverheadMeter(plan.schedule) if isinstance(plan.schedule, Interleaved) else None
         self.early_end = EarlyEnd(plan.until)
         self.window = StepWindow(
             plan.schedule,
             self,
             announced=announced,
             allowed=allowed(plan.step_by),
-            timed=self._meter is not None,
             early_end=self.early_end,
         )
         self.title = plan.title
@@ -104,7 +100,6 @@ class Session(Actions):
         self._left = False
         self._size_watch: SizeWatch | None = None
         self._halts: list[tuple[int, int]] = []  # Unix ns
-        self._measured: dict[str, object] = {}
         self._names = names if plan.options.memory else None
         self._names_at_end: Walked | None = None
         self._out_of_memory: dict[str, str] = {}
@@ -130,8 +125,7 @@ class Session(Actions):
                 if not self._torch_before:
                     self._import_of_torch = ImportWatch("torch", self._torch_imported)
                     self._import_of_torch.watch()
-                # to measure the overhead, unrecorded steps must run without collectors
-                if self._first is not None and self._meter is None:
+                if self._first is not None:
                     self._first.open()
                 self.window.open()
         except BaseException:  # including interrupts, so no collector keeps running
@@ -222,10 +216,8 @@ class Session(Actions):
 
     def leave_loop(self) -> bool:
         """Return whether the user's loop should end now."""
-        if not (self.plan.stop_after and self.window.past) or self.early_end.reason in ("asked", "size"):
-            return False
-        schedule = self.plan.schedule
-        return not isinstance(schedule, Interleaved) or schedule.is_over(self.window.step_count)
+        ended_early = self.early_end.reason in ("asked", "size")
+        return self.plan.stop_after and self.window.past and not ended_early
 
     # Called by the window, see `window.Actions`.
 
@@ -246,11 +238,6 @@ class Session(Actions):
         recording = self._taken_recording()
         if recording is None:
             return
-        if self._meter is not None and self._finished:
-            recording.stop()
-            recording.abandon()
-            self._meter.add(steps)
-            return
         stop_ns = time.time_ns()
         steps.cut(self._halts)
         cycle = _Cycle(recording, self._start_ns, stop_ns, steps)
@@ -263,16 +250,13 @@ class Session(Actions):
         if self._names is not None:
             cycle.names = self._names.now()
             self._names_at_end = cycle.names if self.window.closed else None
-        if self._meter is not None and not self.window.closed:
-            cycle.builder = TraceBuilder()
-            recording.result(cycle.builder)
-        if self.plan.on_cycle is not None and not self.window.closed and self._meter is None:
+        if self.plan.on_cycle is not None and not self.window.closed:
             self._finished.remove(cycle)
             self.traces.append(self._later(cycle))
             self.plan.on_cycle(self.traces[-1].get())
 
     def _watch_size(self) -> None:
-        if self._recording is not None and "torch" in self._recording.names and self._meter is None:
+        if self._recording is not None and "torch" in self._recording.names:
             self._size_watch = SizeWatch(self._halt)
             self._size_watch.start()
 
@@ -283,8 +267,7 @@ class Session(Actions):
         with DelayedInterrupt():
             begun_ns = time.time_ns()
             self._sources.connect_torch()
-            is_wanted = not self.plan.collectors and self._meter is None
-            if is_wanted and self._recording is not None:
+            if not self.plan.collectors and self._recording is not None:
                 from ..collectors.torch.collector import TorchCollector  # not loaded without torch
 
                 for collector in self._make(lambda: [TorchCollector(self._options)]):
@@ -374,8 +357,6 @@ class Session(Actions):
     def _note_ending(self) -> None:
         if not findings.ended_early(self.report, self.early_end, self._recorded_steps):
             findings.steps_missing(self.report, self.plan.schedule, self.window, self._error)
-        if self._meter is not None:
-            self._measured = self._meter.result(self.window.plain, self.report)
         lines = [loop.line for loop in self._loops.values()]
         findings.sources_that_lost(self.report, self.window, lines[0] if lines else None)
         findings.loops_given_up(self.report, self.window)
@@ -398,8 +379,7 @@ class Session(Actions):
             return self._build(None)
 
     def _build(self, cycle: _Cycle | None) -> Trace:
-        recorded = None if cycle is None else cycle.builder
-        builder = recorded if recorded is not None else TraceBuilder()
+        builder = TraceBuilder()
         builder.metadata.update(self._describe(cycle))
         builder.report.extend(self.report)
         self.cell.put(builder, self.window, self._recorded_steps)
@@ -411,10 +391,9 @@ class Session(Actions):
             numbers = range(steps.first, steps.first + len(steps))
             builder.steps(list(numbers), steps.ts, steps.dur, self.window.source.label, loop=steps.loop)
             findings.partial_steps(builder.report, steps)
-        if recorded is None:
-            statements.offer(self.cell.marks if self.cell.span is not None else None, self.window.moves)
-            cycle.recording.result(builder)
-            statements.offer(None)
+        statements.offer(self.cell.marks if self.cell.span is not None else None, self.window.moves)
+        cycle.recording.result(builder)
+        statements.offer(None)
         put_names([cycle.names, self._names_at_end], builder)
         builder.metadata.update(findings.first_launch_delay())
         # PyTorch's profiler may take seconds to stop, while the other collectors still record
@@ -439,8 +418,6 @@ class Session(Actions):
         if cycle is not None:
             described["recorded_ns"] = cycle.stop_ns - cycle.start_ns
             described["partial_steps"] = sorted(cycle.steps.partial)
-        if self._measured:
-            described["overhead"] = self._measured
         if self._error and self.cell.marks.line > 0:
             described["raised"] = {"error": self._error, "line": self.cell.marks.line}
         if self._out_of_memory:

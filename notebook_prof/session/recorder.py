@@ -23,7 +23,6 @@ from . import current
 from .engine import Session
 from .plan import EndOfWindow, Plan, recording_text
 from .schedule import ScheduleFunction, StepsLike, WholeRun, step_range
-from .sources import interleave
 
 _UNRECORDED = "has not recorded anything: use it in a with block, or call start() and stop()"
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -67,10 +66,6 @@ class profile:
     until : str or float, optional
         End the recording when the median step is known to within this fraction, such as ``"2%"``: half the
         width of its 95 % interval. Later steps are only counted.
-    measure_overhead : bool
-        After the window, record every other pair of steps: four steps per measurement, at most twelve
-        measurements. `overhead` and `trust` then report the overhead of recording. Without `steps`, steps 1
-        to 10 are recorded.
     heap : bool
         Trace the host's heap: which code had allocated it at its peak, see ``p.memory.heap()``.
     children : str or path-like, optional
@@ -113,7 +108,6 @@ class profile:
         pcie: bool = False,
         stop_after: bool = False,
         until: str | float | None = None,
-        measure_overhead: bool = False,
         engine: EngineName = "auto",
         heap: bool = False,
         children: str | os.PathLike[str] = "",
@@ -124,12 +118,6 @@ class profile:
             raise OptionError("a function was given in place of a collector: write @nbp.profile() above it")
         if steps is not None and schedule is not None:
             raise OptionError("steps and schedule were both given: each decides when to record; give one")
-        if measure_overhead and until is not None:
-            raise OptionError("measure_overhead and until were both given: both decide when to end; give one")
-        if measure_overhead and schedule is not None:
-            raise OptionError(
-                "measure_overhead and schedule were both given: measuring has its own schedule; give steps"
-            )
         if (keep and not name) or (name or "").isdecimal():
             raise OptionError(f"a run of the history needs a name that is not a number; {name!r} is one")
         self._run_name, self._keep = name or "", keep
@@ -143,7 +131,7 @@ class profile:
         self._session: Session | None = None
         self._plan = Plan(
             collectors=collectors,
-            schedule=schedule or _schedule_of(steps, warmup, measure_overhead),
+            schedule=schedule or (WholeRun() if steps is None else step_range(steps, warmup)),
             step_by=step_by,
             options=recorded,
             stop_after=stop_after,
@@ -299,10 +287,3 @@ class profile:
         made = Profile(trace)
         self._cycles.append(made)
         return made
-
-
-def _schedule_of(steps: StepsLike | None, warmup: int, measure_overhead: bool) -> ScheduleFunction:
-    chosen = None if steps is None else step_range(steps, warmup)
-    if measure_overhead:
-        return interleave(chosen)
-    return WholeRun() if chosen is None else chosen

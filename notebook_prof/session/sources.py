@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import functools
 import itertools
-import math
 import sys
 import threading
 import time
 import weakref
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Final
 
@@ -18,88 +16,8 @@ from ..collectors import marks
 from ..collectors.patches import Patches
 from ..errors import OptionError, nearest
 from ..trace.report import ImportReport
-from .records import Run, StepRecords
-from .schedule import RecordingState, StepRange
+from .records import Run
 from .window import StepWindow, TickSource
-
-# A window followed by alternately recorded and unrecorded steps, to measure the overhead of recording.
-
-SETTLE: Final = 1
-"""Number of unmeasured steps after every switch: they absorb the cost of starting and stopping."""
-PAIR: Final = 2 * (SETTLE + 1)
-FEWEST: Final = 3
-"""Minimum number of pairs for a useful interval."""
-DEFAULT: Final = (1, 11)
-"""The default window: one warm-up step, then ten recorded steps."""
-
-
-@dataclass(frozen=True)
-class Interleaved(StepRange):
-    """Follows the steps of a `StepRange` by pairs of steps without and with recording."""
-
-    # each round is two unrecorded steps and two recorded ones, whose data is dropped; the first of each two
-    # lets things settle, and the second is measured
-    pairs: int = 12
-
-    def __call__(self, step: int) -> RecordingState:
-        if self.end is None or step < self.end:
-            return super().__call__(step)
-        pair, tick = divmod(step - self.end, PAIR)
-        if pair >= self.pairs or tick <= SETTLE:
-            return RecordingState.NONE
-        return RecordingState.RECORD if tick < PAIR - 1 else RecordingState.RECORD_AND_SAVE
-
-    def quiet_until(self, step: int) -> float:
-        """Return `step` until everything is measured, then infinity."""
-        if self.end is None or step < self.end:
-            return super().quiet_until(step)
-        return math.inf if self.is_over(step) else step
-
-    def is_over(self, step: int) -> bool:
-        """Return whether everything has been measured."""
-        return self.end is not None and step >= self.end + self.pairs * PAIR
-
-
-def interleave(steps: StepRange | None) -> Interleaved:
-    """Measure the overhead after these steps. Without an end, ten steps are recorded."""
-    if steps is None:
-        return Interleaved(*DEFAULT)
-    end = steps.end if steps.end is not None else steps.first + DEFAULT[1] - DEFAULT[0]
-    return Interleaved(steps.first, end, steps.warmup)
-
-
-class OverheadMeter:
-    """Collects durations of recorded and unrecorded steps, and computes their ratio."""
-
-    def __init__(self, plan: Interleaved) -> None:
-        self._plan = plan
-        self._recorded: list[int] = []
-
-    def add(self, steps: StepRecords) -> None:
-        """Add a recorded block, whose last step is measured unless it failed."""
-        last = steps.first + len(steps) - 1
-        if len(steps) == SETTLE + 1 and last not in steps.partial:
-            self._recorded.append(steps.dur[-1])
-
-    def result(self, plain: StepRecords, report: ImportReport) -> dict[str, object]:
-        """Return ``metadata["overhead"]``; with fewer than three pairs it is empty, and reported."""
-        # `plain` contains the unrecorded steps after the window
-        end = self._plan.end or 0
-        whole = plain.dur[: len(plain) - bool(plain.partial)]  # only a loop's last step can have failed
-        measured = list(whole[SETTLE :: SETTLE + 1])
-        pairs = min(len(measured), len(self._recorded))
-        if pairs < FEWEST:
-            example = f"{pairs} pairs of recorded and unrecorded steps ran after step {end - 1}"
-            effect = "the overhead of recording is not known"
-            advice = f"run at least {FEWEST * PAIR} more steps than the window, or record fewer"
-            report.add("overhead-not-measured", "info", example=example, effect=effect, advice=advice)
-            return {}
-        recorded, unrecorded = self._recorded[:pairs], measured[:pairs]
-        from ..statistics import overhead_ratio
-
-        known = dict(zip(("ratio", "low", "high"), overhead_ratio(recorded, unrecorded), strict=True))
-        return {**known, "pairs": pairs, "recorded_ns": recorded, "unrecorded_ns": unrecorded}
-
 
 CodeLocation = Callable[[], tuple[int, str, int]]
 """Returns line, source and start (Unix ns) of the cell's statement that runs in the calling thread; -1, an

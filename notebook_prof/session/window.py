@@ -51,8 +51,7 @@ class StepWindow:
 
     # Outside the recorded steps, a tick costs a few comparisons and one clock reading. `announced` is a
     # source known beforehand: ticks of weaker ones are only tallied (`TickSource.WEAK_LOOP` blocks no other).
-    # Only sources in `allowed` may count. If `timed` is set, `plain` also gets the times of unrecorded steps
-    # after the end of the first cycle. They are not consecutive, so only the first step number is correct.
+    # Only sources in `allowed` may count.
     # `early_end` is consulted after each step that counts. `source` is the source that counts, None until the
     # first tick. `ignored` counts the ticks of other sources. `runs` are the runs of loops that ticked, in
     # order; those in `given_up` ticked too often. `moves` has the begin and end, in Unix ns, of each start
@@ -66,7 +65,6 @@ class StepWindow:
         announced: TickSource | None = None,
         allowed: frozenset[TickSource] | None = None,
         now: Callable[[], int] = time.time_ns,
-        timed: bool = False,
         early_end: EarlyEnd | None = None,
     ) -> None:
         self._schedule = schedule
@@ -75,12 +73,10 @@ class StepWindow:
         self._floor = TickSource.WEAK_LOOP if announced is None else announced
         self._allowed = frozenset(TickSource) if allowed is None else allowed
         self._now = now
-        self._timed = timed
         self._state = RecordingState.NONE
         self._begun_ns = 0
         self._quiet_until = 0.0
         self._steps = self._last_steps = StepRecords()
-        self.plain = StepRecords()
         self.closed = True
         self.step_count = 0
         self.cycles = 0
@@ -163,11 +159,9 @@ class StepWindow:
         if run is not None:
             run.end_ns = now
         if self._state >= _RECORD:
-            self._keep(self._steps, now, partial=failed)
+            self._keep(now, partial=failed)
         else:
             self._quiet_ticks += 1
-            if self._timed and self.cycles:
-                self._keep(self.plain, now, partial=failed)
         self.step_count += 1
         state = self._state_after(now)
         if state is not self._state or state is RecordingState.RECORD_AND_SAVE:
@@ -177,7 +171,7 @@ class StepWindow:
                 self._quiet_until = math.inf
             elif isinstance(self._schedule, StepRange):
                 self._quiet_until = self._schedule.quiet_until(self.step_count)
-        if (state >= _RECORD or self._timed) and self._begun_ns < now:
+        if state >= _RECORD and self._begun_ns < now:
             self._begun_ns = now
 
     def _state_after(self, now: int) -> RecordingState:
@@ -202,7 +196,7 @@ class StepWindow:
         self._quiet_until = 0.0
         self._flush()
         if failed and self._state >= _RECORD and self.source in (TickSource.HOOK, TickSource.MARK):
-            self._keep(self._steps, self._now(), partial=True)
+            self._keep(self._now(), partial=True)
             self.step_count += 1
         self._move(RecordingState.NONE)
 
@@ -252,8 +246,9 @@ class StepWindow:
             self._run.unrecorded.append((self._run.end_ns, self._quiet_ticks))
         self._quiet_ticks = 0
 
-    def _keep(self, steps: StepRecords, now_ns: int, *, partial: bool) -> None:
+    def _keep(self, now_ns: int, *, partial: bool) -> None:
         self._flush()
+        steps = self._steps
         if not len(steps):
             steps.first = self.step_count
         steps.add(self._begun_ns, max(0, now_ns - self._begun_ns), 0 if self._run is None else self._run.loop)

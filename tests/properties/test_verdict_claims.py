@@ -15,7 +15,6 @@ from notebook_prof import Trace, TraceBuilder, analysis
 from notebook_prof.analysis import Claim
 from notebook_prof.analysis.time.thread_time import judged_span
 from notebook_prof.testing import draw
-from tests.recording import add_slices
 from tests.strategies import traces
 
 NUMBER = re.compile(r"(?<![\w.])<?\d[\d,]*(?:\.\d+)? (?:%|ns|µs|ms|s|min|h)(?!\w)")
@@ -191,19 +190,6 @@ def check_sums(trace: Trace) -> None:
 @given(traces())
 def test_what_is_said_of_drawn_traces(trace: Trace) -> None:
     check_verdict(trace)
-
-
-def test_a_costly_recording_is_said_first() -> None:
-    overhead = {"ratio": 2.2, "low": 2.0, "high": 2.4, "pairs": 3, "unrecorded_ns": [100, 100, 100]}
-    builder = TraceBuilder(metadata={"overhead": overhead, "source": "kineto"})
-    main, stream = builder.track("main"), builder.track("gpu", "stream", device=0, stream=7)
-    calls = add_slices(builder, main, "cudaLaunchKernel", [0, 500_000], [5_000, 5_000], "launch")
-    work = add_slices(builder, stream, "add", [10_000, 510_000], [1_000, 1_000], "kernel")
-    builder.flows("launch", calls, work)
-    builder.steps(0, 0, 600_000, "loop")
-    result, _ = check_claims(builder.seal())
-    assert result.sentence.startswith("Recorded steps ran 2.20 times as long")
-    assert result.kind != "launch-bound"
 
 
 def test_a_blocking_copy_is_no_launch() -> None:

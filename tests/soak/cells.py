@@ -65,7 +65,6 @@ KINDS: Final = (
     Kind("steps", TRAINING, "--steps 3:9"),
     Kind("stop after", TRAINING, "--steps 3:6 --stop-after"),
     Kind("stacks", TRAINING, "--stack"),
-    Kind("overhead", TRAINING, "--measure-overhead"),
     Kind("function", "train(loader)\ntrain(loader)", "--steps 2:8"),
     Kind("workers", "train(feeding)"),
     Kind("calls", "values = [hashlib.sha256(bytes(i)).hexdigest() for i in range(3000)]", "--python calls"),

@@ -161,9 +161,5 @@ def test_a_wrong_share_is_refused_with_what_to_write(text: str) -> None:
         parse(f"p --until={text}")
 
 
-def test_two_ways_to_end_contradict_each_other() -> None:
+def test_a_share_is_read_from_the_option() -> None:
     assert parse("p --until 2%").until == 0.02
-    with pytest.raises(OptionError, match="--until and --measure-overhead"):
-        parse("p --until 2% --measure-overhead")
-    with pytest.raises(OptionError, match="until"):
-        nbp.profile(until="2%", measure_overhead=True)

@@ -68,10 +68,8 @@ def small_operators(run: AdviceContext) -> str:
     # of the actual one.
     if len(run.device.rows) or run.facts.calls < _MANY * run.facts.count:
         return ""
-    total, measured = max(run.facts.total_ns, 1), run.trace.metadata.get("overhead")
+    total = max(run.facts.total_ns, 1)
     slowdown = total / max(total - run.cost_ns(), total / 10)  # estimated from the number of slices
-    if isinstance(measured, dict) and "ratio" in measured:
-        slowdown = float(measured["ratio"])
     if slowdown <= _COSTLY:
         return ""
     return (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,6 @@ from ...errors import check_option
 from ...trace import Intervals, Trace, add, overlap, subtract, union
 from ...trace.arrays import IntArray
 from ...trace.intervals import first_claims
-from ...trace.schema import Table
 from ...trace.taxonomy import STEP_PREFIX, call_category
 from ..busy_time import busy_within
 from ..scope import (
@@ -312,40 +311,3 @@ def _extended(
         kept -= 1
     whole[kept:] = False
     return start, end, whole
-
-
-_OVERHEAD: Final = Table.of(
-    "overhead", "ratio:float64 low:float64 high:float64 overhead_ns:float64 pairs:int64"
-)
-
-
-def overhead(trace: Trace) -> pd.DataFrame:
-    """Return how much recording added to each step, if it was measured.
-
-    ``%%profile --measure-overhead`` and ``nbp.profile(measure_overhead=True)`` measure it with alternately
-    recorded and unrecorded steps after the window.
-
-    Returns
-    -------
-    DataFrame
-        One row ``ratio low high overhead_ns pairs``; none if it was not measured.
-
-    Notes
-    -----
-    The ratio is that of the medians; its interval comes from a bootstrap over pairs (Efron 1979; 2,000
-    rounds, percentiles).
-
-    Examples
-    --------
-    >>> from notebook_prof import TraceBuilder
-    >>> b = TraceBuilder(metadata={"overhead": {
-    ...     "ratio": 1.2, "low": 1.1, "high": 1.3, "pairs": 3, "unrecorded_ns": [100, 100, 100]}})
-    >>> overhead(b.seal())[["ratio", "overhead_ns"]].round(3).values.tolist()
-    [[1.2, 20.0]]
-    """
-    measured: Any = trace.metadata.get("overhead")
-    if not isinstance(measured, dict) or "ratio" not in measured:
-        return _OVERHEAD.empty()
-    ratio, plain = float(measured["ratio"]), float(np.median(measured["unrecorded_ns"]))
-    ends = (float(measured[key]) for key in ("low", "high"))
-    return _OVERHEAD.of_tuples([(ratio, *ends, (ratio - 1) * plain, int(measured["pairs"]))])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pandas as pd
@@ -30,12 +30,10 @@ TRUST: Final = Table.of(
     "code:str severity:str count:int64 device_share:float64 finding:str effect:str advice:str example:str",
 )
 
-# Whether the run was representative: steps, warm-up, the card's condition, the cost of recording.
+# Whether the run was representative: steps, warm-up, the card's condition.
 
 FEW: Final = 0.8
 """A first or last step with less than this share of the median step's work counts as partial."""
-COSTLY: Final = 0.1
-"""Overhead of recording from which operators' times are no longer those of an unrecorded run."""
 NOTICEABLE: Final = 0.01
 
 _MANY_SAMPLES: Final = 100
@@ -59,7 +57,6 @@ def run_findings(trace: Trace, window: WindowLike = None) -> Iterator[Statement]
     yield from _lost_cores(trace, window)
     yield from few_samples(trace, window)
     yield from _late_samples(trace)
-    yield from _overhead(trace)
 
 
 def step_findings(trace: Trace, window: WindowLike = None) -> Iterator[Statement]:
@@ -279,26 +276,6 @@ def _late_samples(trace: Trace) -> Iterator[Statement]:
         )
 
 
-def _overhead(trace: Trace) -> Iterator[Statement]:
-    """Yield the cost of recording if it was measured and is high; see `overhead`."""
-    measured: Any = trace.metadata.get("overhead")
-    if not isinstance(measured, dict) or "ratio" not in measured:
-        return
-    ratio, low, high = (float(measured[key]) for key in ("ratio", "low", "high"))
-    if low <= 1 + COSTLY:
-        return
-    yield Statement(
-        "costly-recording",
-        "recording slowed the code down",
-        severity="loss",
-        count=int(measured.get("pairs", 1)),
-        effect=f"recorded steps took {ratio:.2f} times as long as unrecorded ones "
-        f"(95 %: {low:.2f} to {high:.2f})",
-        advice="record without stacks and shapes (--no-shapes); shares move towards small operators",
-        example="measured by interleaved steps in this run",
-    )
-
-
 _COVERED_ELSEWHERE = frozenset({"device-work-without-launch", "partial-step", "no-warmup"})
 _ORDER = {"error": 0, "loss": 1, "info": 2}
 
@@ -324,7 +301,7 @@ def trust(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
           ``operator-unknown``, ``graph-launch-wrong``, ``clock-shift``, ``stream-overlap``.
         - Run: ``partial-first-step``, ``partial-last-step``, ``compilation-inside``, ``slow-first-step``,
           ``throttled``, ``card-shared``, ``counters-missing``, ``cores-taken``, ``few-samples``,
-          ``late-samples``: `count` samples were taken before py-spy began, ``costly-recording``.
+          ``late-samples``: `count` samples were taken before py-spy began.
         - Everything in ``trace.report`` that is a loss or an error, under its own code.
 
     Notes

@@ -82,21 +82,21 @@ def judge_once(facts: VerdictInputs) -> tuple[Verdict | None, Sentence | None]:
     return Verdict("one-time", sentence, share, select), None
 
 
-def judge_device(facts: VerdictInputs, *, costly: bool) -> Verdict:
+def judge_device(facts: VerdictInputs) -> Verdict:
     """Judge a run with device work in which neither communication nor data takes much time."""
     # The rules are those of `verdict`, for the busiest device from the first step to the last; without steps
     # also from its first work to its last.
     busiest = facts.device.iloc[int(facts.device["busy_ns"].to_numpy().argmax())]
     number = int(busiest["device"])
     busy = int(busiest["busy_ns"]) / max(int(busiest["window_ns"]), 1)
-    host = None if costly else _host_decides(facts, busy, number)
+    host = _host_decides(facts, busy, number)
     if len(facts.kernels):
         if busy >= BUSY_DEVICE:
             when = say(_busy_share(facts, busy, number), f" of {_span(facts)}")
             return host or _busy(facts, busiest, {"window": tuple(facts.extent)}, when, busy)
         if not len(facts.steps) and (judged := _busy_while_it_works(facts, number)) is not None:
             return host or judged
-    return _waits(facts, busy, number) or _idle(facts, busy, number, host, costly=costly)
+    return _waits(facts, busy, number) or _idle(facts, busy, number, host)
 
 
 def _busy_share(facts: VerdictInputs, busy: float, number: int) -> Claim:
@@ -211,7 +211,7 @@ def _waits(facts: VerdictInputs, busy: float, number: int) -> Verdict | None:
     return Verdict("sync-bound", sentence, share, calls)
 
 
-def _idle(facts: VerdictInputs, busy: float, number: int, host: Verdict | None, *, costly: bool) -> Verdict:
+def _idle(facts: VerdictInputs, busy: float, number: int, host: Verdict | None) -> Verdict:
     """Classify idle time. Falls back to `host` if no cause has half of it and the path is the host."""
     arguments: dict[str, Any] = {"window": tuple(facts.extent)}
     table = idle_causes(facts.trace, **arguments)
@@ -226,7 +226,7 @@ def _idle(facts: VerdictInputs, busy: float, number: int, host: Verdict | None, 
 
     halves = MOST * (1 - busy)
     kernels = int(facts.kernels["count"].sum())
-    if of(*_LAUNCHING).value > halves and kernels and not costly:
+    if of(*_LAUNCHING).value > halves and kernels:
         count = cite_count(kernels, "kernel", facts.of_kernels("count"))
         text = "Launch-bound: d{}, {} waiting for the host to launch its {}."
         sentence = fill(text, begin, of(*_LAUNCHING), count)

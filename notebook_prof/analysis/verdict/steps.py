@@ -10,12 +10,10 @@ from ...units import format_count, format_items
 from ..source.frames import is_python
 from ..source.hotspots import hot_lines
 from ..source.lines import CELL
-from .claims import Claim, Sentence, Source, Verdict, cite, cite_count, cite_ns, cite_share, fill, say, short
+from .claims import Claim, Sentence, Source, Verdict, cite_count, cite_ns, cite_share, fill, say, short
 from .inputs import MOST, WAITING, VerdictInputs
 from .python import line_select, line_words, python_verdict
 
-COSTLY_RECORDING: Final = 1.2
-"""Ratio of recorded to unrecorded step time from which the text begins with the cost of recording."""
 _ELSEWHERE: Final = "steps-in-another-thread"
 _NO_OPERATORS: Final = {
     "torch-imported-late": "torch was imported in this cell",
@@ -42,17 +40,9 @@ def judge_steps(facts: VerdictInputs) -> Verdict:
         return Verdict("mixed", sentence + ".")
     from .device import judge_once
 
-    measured: Any = facts.trace.metadata.get("overhead")
-    ratio = float(measured.get("ratio", 0)) if isinstance(measured, dict) else 0.0
-    costly = ratio > COSTLY_RECORDING
     once, more = judge_once(facts)
-    judged = once or _judge(facts, costly=costly)
-    sentence = judged.sentence
-    if costly:
-        text = "Recorded steps ran {} times as long as others: shares of small operators are too large. {}"
-        slower = cite(f"{ratio:.2f}", ratio, Source("overhead", "ratio"))
-        sentence = fill(text, slower, sentence)
-    return replace(judged, sentence=sentence if more is None else say(sentence, " ", more))
+    judged = once or _judge(facts)
+    return judged if more is None else replace(judged, sentence=say(judged.sentence, " ", more))
 
 
 def _longest_line(facts: VerdictInputs) -> Any:
@@ -64,7 +54,7 @@ def _longest_line(facts: VerdictInputs) -> Any:
     return inner.iloc[0] if len(inner) else None
 
 
-def _judge(facts: VerdictInputs, *, costly: bool) -> Verdict:
+def _judge(facts: VerdictInputs) -> Verdict:
     from .waits import judge_waits, runtime_verdict
 
     waits, more = judge_waits(facts)
@@ -73,7 +63,7 @@ def _judge(facts: VerdictInputs, *, costly: bool) -> Verdict:
     if len(facts.device):
         from .device import judge_device
 
-        return judge_device(facts, costly=costly)
+        return judge_device(facts)
     took = cite_ns(facts.total_ns, facts.total)
     if facts.top.empty:  # the steps were too short, or nothing looked for calls
         sentence = say("No call was recorded.")
@@ -91,7 +81,7 @@ def _judge(facts: VerdictInputs, *, costly: bool) -> Verdict:
         return Verdict("nothing-recorded", fill(text, where, took, format_items(count, "instant"), were))
     if facts.top_is_python and not len(facts.steps):
         return runtime_verdict(facts) or python_verdict(facts)
-    judged = _on_the_cpu(facts, costly=costly)
+    judged = _on_the_cpu(facts)
     return judged if more is None else replace(judged, sentence=say(judged.sentence, " ", more))
 
 
@@ -102,7 +92,7 @@ def _line_share(facts: VerdictInputs, row: Any) -> Claim:
     return facts.sampled_share(share, source, facts.total, line_select(row), exact=bool(row["exact"]))
 
 
-def _on_the_cpu(facts: VerdictInputs, *, costly: bool) -> Verdict:
+def _on_the_cpu(facts: VerdictInputs) -> Verdict:
     from .waits import runtime_verdict
 
     if not facts.calls and (judged := runtime_verdict(facts)) is not None:
@@ -116,7 +106,7 @@ def _on_the_cpu(facts: VerdictInputs, *, costly: bool) -> Verdict:
     if python >= MOST and len(facts.hot.table):
         return _python_in_steps(facts, python)
     framework = of_framework(facts.trace)
-    if overhead >= MOST and facts.calls and framework and not costly:
+    if overhead >= MOST and facts.calls and framework:
         return _overhead(facts, overhead, around)
     if operators >= MOST:
         return _operators(facts, operators, framework=framework)
