@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import NoReturn, get_args
 
-from ..collectors.options import GONE, CollectorOptions, EngineName
+from ..collectors.options import CollectorOptions, EngineName
 from ..errors import OptionError, nearest
 from ..session.plan import Plan, recording_text
 from ..session.schedule import StepRange, WholeRun, step_range
@@ -127,9 +127,8 @@ def build_parser(named: bool = True) -> argparse.ArgumentParser:
     )
     add(
         "--engine",
-        type=_engine,
-        choices=get_args(EngineName),
         default="auto",
+        metavar=f"{{{','.join(get_args(EngineName))}}}",
         help="sampler of stacks: py-spy from outside the process, or a thread in it",
     )
     add("--warmup", type=int, default=1, metavar="N", help="steps before A that warm up and are dropped (1)")
@@ -178,12 +177,6 @@ def _switch(parser: argparse.ArgumentParser, flag: str, meaning: str) -> None:
     parser.add_argument(
         flag, action=argparse.BooleanOptionalAction, default=True, help=f"record {meaning} (default: yes)"
     )
-
-
-def _engine(word: str) -> str:
-    if word in GONE:
-        raise argparse.ArgumentTypeError(f"the engine {word!r} was removed: {GONE[word]}")
-    return word
 
 
 def _checked(namespace: argparse.Namespace, prog: str) -> MagicOptions:
