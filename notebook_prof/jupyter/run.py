@@ -127,9 +127,6 @@ def _begin(
         if isinstance(error, EndOfWindow):
             result.error_in_exec = error = None
         traces = session.close(failed=error is not None, error=error)
-        if interrupt.count:
-            example = "after the code of the cell had ended"
-            session.report.add("interrupted-late", "info", example=example, effect="the profile is whole")
         _deliver(shell, options, traces, info.raw_cell, failed=error is not None)
 
     interrupt = DelayedInterrupt(deliver=False)

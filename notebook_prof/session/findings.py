@@ -109,12 +109,6 @@ def operators_ended(report: ImportReport, events: int, after_ns: int) -> None:
 
 def sources_that_lost(report: ImportReport, window: StepWindow, loop_line: int | None) -> None:
     """Report that sources other than the chosen one also saw steps."""
-    if window.replaced is not None:
-        weaker, count = window.replaced
-        winner = _WORDS[window.source or TickSource.MARK]
-        example = f"{count} steps were first counted by {_WORDS[weaker]}, then {winner} began"
-        effect = f"steps are those of {winner}, counted from 0"
-        report.add("steps-recounted", "info", example=example, effect=effect)
     for source, count in sorted(window.ignored.items(), reverse=True):
         if window.source is None and loop_line is not None and source is TickSource.HOOK:
             example = f"the loop in line {loop_line} did not run, {_WORDS[source]} did, {count} times"

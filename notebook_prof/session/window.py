@@ -51,12 +51,10 @@ class StepWindow:
 
     # Outside the recorded steps, a tick costs a few comparisons and one clock reading. `announced` is a
     # source known beforehand: ticks of weaker ones are only tallied (`TickSource.WEAK_LOOP` blocks no other).
-    # Only sources in `allowed` may count.
-    # `early_end` is consulted after each step that counts. `source` is the source that counts, None until the
-    # first tick. `ignored` counts the ticks of other sources. `runs` are the runs of loops that ticked, in
-    # order; those in `given_up` ticked too often. `moves` has the begin and end, in Unix ns, of each start
-    # and stop of collectors. `replaced` is a weaker source that had counted some steps before a better one
-    # appeared.
+    # Only sources in `allowed` may count. `early_end` is consulted after each step that counts. `source` is
+    # the source that counts, None until the first tick. `ignored` counts the ticks of other sources. `runs`
+    # are the runs of loops that ticked, in order; those in `given_up` ticked too often. `moves` has the begin
+    # and end, in Unix ns, of each start and stop of collectors.
     def __init__(
         self,
         schedule: ScheduleFunction,
@@ -82,7 +80,6 @@ class StepWindow:
         self.cycles = 0
         self.source: TickSource | None = None
         self.ignored: Counter[TickSource] = Counter()
-        self.replaced: tuple[TickSource, int] | None = None
         self.runs: list[Run] = []
         self.moves: list[tuple[int, int]] = []
         self.given_up: list[Run] = []
@@ -219,7 +216,6 @@ class StepWindow:
                 # the weaker source has placed the window, and moving it now would lose recorded steps
                 self.ignored[source] += 1
                 return False
-            self.replaced = (current, self.step_count)
             self.step_count = self._quiet_ticks = 0
             self.runs, self._run, self._loops = [], None, {}
             self._steps = StepRecords()
