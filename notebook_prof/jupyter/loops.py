@@ -77,17 +77,13 @@ class FoundLoop:
     @property
     def text(self) -> str:
         """The loop's head, such as ``for x, y in loader``."""
-        return head(self.node)
-
-
-def head(loop: Loop) -> str:
-    """Return the source of a loop's head."""
-    if isinstance(loop, ast.While):
-        return f"while {ast.unparse(loop.test)}"
-    word = "async for" if isinstance(loop, ast.AsyncFor) else "for"
-    # unparse writes `for (x, y) in …`
-    several = loop.target.elts if isinstance(loop.target, ast.Tuple) else [loop.target]
-    return f"{word} {', '.join(map(ast.unparse, several))} in {ast.unparse(loop.iter)}"
+        loop = self.node
+        if isinstance(loop, ast.While):
+            return f"while {ast.unparse(loop.test)}"
+        word = "async for" if isinstance(loop, ast.AsyncFor) else "for"
+        # unparse writes `for (x, y) in …`
+        several = loop.target.elts if isinstance(loop.target, ast.Tuple) else [loop.target]
+        return f"{word} {', '.join(map(ast.unparse, several))} in {ast.unparse(loop.iter)}"
 
 
 def find_loops(
