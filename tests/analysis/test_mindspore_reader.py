@@ -28,12 +28,6 @@ def folder(data: Path) -> Path:
     return data / "mindspore"
 
 
-@pytest.fixture(autouse=True)
-def no_points(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("FP_POINT", "BP_POINT", "PROFILING_FP_START", "PROFILING_BP_END"):
-        monkeypatch.delenv(name, raising=False)
-
-
 def answer(run: Path, name: str) -> Any:
     return json.loads((run / f"{name}.json").read_bytes())
 
@@ -147,7 +141,7 @@ def test_a_single_file_is_known_by_its_content(folder: Path, tmp_path: Path) -> 
     assert len(tables(read_trace(tmp_path / "unknown"))["operator_details"]) == 34
 
 
-def test_points_are_named_by_argument_or_environment(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_points_are_named_by_argument(folder: Path) -> None:
     run = folder / "v200_graph"
     names = tables(read_trace(run))["step_trace"]
     fp = "Default/network-WithLossCell/_backbone-Net/relu-ReLU/ReLU-op95"
@@ -163,13 +157,6 @@ def test_points_are_named_by_argument_or_environment(folder: Path, monkeypatch: 
     assert (table["interval_ns"] > names["interval_ns"]).all()
     parts = table["interval_ns"] + table["fp_bp_ns"] + table["tail_ns"]
     assert (parts == table["total_ns"]).all()
-    monkeypatch.setenv("FP_POINT", fp)
-    monkeypatch.setenv("PROFILING_BP_END", "MaxPoolGrad-op121")
-    by_environment = tables(read_trace(run))["step_trace"]
-    assert set(by_environment["points"]) == {"environment"}
-    assert by_environment["fp_bp_ns"].tolist() == table["fp_bp_ns"].tolist()
-    monkeypatch.setenv("FP_POINT", "nothing")
-    assert "point-not-found" in read_trace(run).report
     with pytest.raises(OptionError, match=r"no operator 'ReLU-op59'.*did you mean"):
         read_trace(run, fp_point="ReLU-op59")
     with pytest.raises(OptionError, match=r"choose from fp_point, bp_point|did you mean"):

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from ...errors import FormatError, OptionError, nearest
 from ...readers.base import Folder, FolderReader, Probe, Reader
 from ...trace.builder import TraceBuilder
 from .files import File, is_profile, kind_of, profile_files
 
-_ENVIRONMENT: Final = {
-    "fp_point": ("FP_POINT", "PROFILING_FP_START"),
-    "bp_point": ("BP_POINT", "PROFILING_BP_END"),
-}
+_OPTIONS: Final = ("fp_point", "bp_point")
 
 
 class MindSporeReader(FolderReader):
@@ -25,9 +21,7 @@ class MindSporeReader(FolderReader):
     notebook_prof.errors.OptionError: no option 'fp' of the reader 'mindspore': choose from fp_point, bp_point
     """
 
-    # Options: the operators that begin the forward and end the backward of a step. An argument of
-    # `read_trace` wins over the environment (`FP_POINT`, `BP_POINT`, also `PROFILING_FP_START`,
-    # `PROFILING_BP_END`), and that over the file.
+    # Options: the operators that begin the forward and end the backward of a step.
     name = "mindspore"
     priority = 640
     describes = (
@@ -40,8 +34,8 @@ class MindSporeReader(FolderReader):
     def configured(self, **options: object) -> Reader:
         """Return this reader with ``fp_point`` and ``bp_point`` set."""
         for key, value in options.items():
-            if key not in _ENVIRONMENT:
-                known = nearest(key, _ENVIRONMENT)
+            if key not in _OPTIONS:
+                known = nearest(key, _OPTIONS)
                 raise OptionError(f"no option {key!r} of the reader 'mindspore': {known}")
             if value is not None and not isinstance(value, str):
                 raise OptionError(f"{key} must be the name of an operator, not {value!r}")
@@ -86,20 +80,10 @@ class MindSporeReader(FolderReader):
         numbers = {file.rank for file in files if file.rank >= 0}
         # files without a number (msprof's of 2.2 and later) belong to the only rank
         lowest = min(numbers, default=0)
-        staging = Staging(builder, numbered=bool(numbers), **self._named_points())
+        staging = Staging(builder, numbered=bool(numbers), **self._points)
         for rank in sorted(numbers or {0}):
             own = {file.kind: file for file in files if (lowest if file.rank < 0 else file.rank) == rank}
             Rank(own, content, staging, rank).read()
         staging.pour()
         if not staging.used:
             raise FormatError("nothing in it can be read")
-
-    def _named_points(self) -> dict[str, Any]:
-        if self._points:
-            return {**self._points, "named_by": "argument"}
-        options = {
-            option: value
-            for option, names in _ENVIRONMENT.items()
-            if (value := next(filter(None, map(os.environ.get, names)), ""))
-        }
-        return {**options, "named_by": "environment"} if options else {}

@@ -93,7 +93,6 @@ class Staging:
     builder: TraceBuilder
     fp_point: str = ""  # operator that begins the forward; empty for that of the file
     bp_point: str = ""  # operator that ends the backward; empty for that of the file
-    named_by: str = ""  # how the two were named: `argument` or `environment`
     numbered: bool = True  # whether the files tell their rank; else tracks have none
     tables: dict[str, list[pd.DataFrame]] = field(default_factory=dict)  # by the key in `metadata["tables"]`
     _parts: list[tuple[str, int, int, Emit]] = field(default_factory=list)

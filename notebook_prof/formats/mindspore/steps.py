@@ -2,8 +2,8 @@
 
 ``metadata["tables"]["step_trace"]`` has one row per step: ``step start_ns fp_ns bp_ns end_ns interval_ns
 fp_bp_ns tail_ns total_ns points``; times in the clock of ``metadata["start_unix_ns"]``. `points` is the
-source of the two points: ``file``, ``argument``, ``environment``, or ``names`` (the first operator of the
-step, and the last one of the graph Gradients). ``step_trace_average`` is the file's own row of averages,
+source of the two points: ``file``, ``argument``, or ``names`` (the first operator of the step, and the last
+one of the graph Gradients). ``step_trace_average`` is the file's own row of averages,
 which may cover steps that are not in the file. ``reduces`` are the blocks of gradient exchange: ``step name
 stream start_ns dur_ns``.
 """
@@ -107,7 +107,7 @@ def named_points(
             last = (runs["full"].str.rpartition("/")[2] == operator).to_numpy(bool)
             rows = (exact if exact.any() else last) & inside
             if not rows.any():
-                _unknown(operator, runs["full"], staging)
+                raise _unknown(operator, runs["full"])
         elif from_file:
             continue
         else:
@@ -119,21 +119,16 @@ def named_points(
         old = steps[column].to_numpy() if from_file else (begin if first else end)
         result[column] = np.where(has_value, value, old)
         if operator:
-            result.loc[has_value, "points"] = staging.named_by
+            result.loc[has_value, "points"] = "argument"
     result["bp_ns"] = result[["bp_ns", "fp_ns"]].max(axis=1)
     return parted(result)
 
 
-def _unknown(operator: str, fulls: pd.Series, staging: Staging) -> None:
+def _unknown(operator: str, fulls: pd.Series) -> OptionError:
     distinct = [str(name) for name in fulls.unique()[:2000]]
     # short names are suggested, or full names for one with a /
     names = distinct if "/" in operator else [name.rpartition("/")[2] for name in distinct]
-    message = f"no operator {operator!r} runs in any step: {nearest(operator, names)[:400]}"
-    if staging.named_by == "argument":
-        raise OptionError(message)
-    effect = "the step trace keeps its own points"
-    advice = "correct or unset FP_POINT and BP_POINT"
-    staging.builder.report.add("point-not-found", "loss", example=message[:300], effect=effect, advice=advice)
+    return OptionError(f"no operator {operator!r} runs in any step: {nearest(operator, names)[:400]}")
 
 
 def stage_steps(steps: pd.DataFrame, reduces: pd.DataFrame, staging: Staging, rank: int, clock: str) -> None:
