@@ -54,7 +54,6 @@ OURS: Final[Mapping[str, Mapping[str, str]]] = {
         for name in ("cluster_steps", "cluster_links", "cluster_advice")
     },
     "formulas": {"paddle": "formats.paddle.work:paddle_formula"},
-    "footprints": {"megengine": "formats.megengine.memory:with_footprints"},
 }
 """Module names are relative to `notebook_prof`."""
 

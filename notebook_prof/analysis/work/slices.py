@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ... import extensions
 from ...trace import Trace
 from ...trace.arrays import BoolArray, FloatArray, IntArray, positions
 from ...trace.intervals import as_ints
@@ -123,9 +122,6 @@ def _variants(trace: Trace) -> dict[tuple[str, str], list[tuple[str | None, str 
 def _recorded_work(trace: Trace) -> tuple[IntArray, FloatArray, FloatArray] | None:
     """Return the slices whose work the file reports, matched by the operator's number, and that work."""
     table = recorded_table(trace, "operators")
-    source = str(trace.metadata.get("source"))
-    if table is not None and source in extensions.OURS["footprints"]:
-        table = extensions.load("footprints", source)(table)
     if table is None or not {"id", "flop_count", "memory_bytes"} <= set(table.columns):
         return None
     number = pd.to_numeric(table["id"], errors="coerce").fillna(-1).astype("int64").to_numpy()
