@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 import pandas as pd
 
 from ...errors import FormatError
 from ...readers.call_tree import CallFrame, Sampled, add_samples, count_samples, sample_durations
+from ...readers.codec.columns import per_group
 from ...readers.codec.protobuf import Fields, coded_texts
 from ...trace.arrays import IntArray, consecutive, positions
 from ...trace.builder import TraceBuilder
@@ -39,15 +40,6 @@ _COMMON: Final = frozenset({1, 2, 5})
 """Fields that all events have: time, thread, flags."""
 
 
-class Switches(NamedTuple):
-    """Context switches of cores."""
-
-    cpu: IntArray
-    ts: IntArray
-    pid: IntArray  # the thread that runs from then on, 0 for none
-    state: IntArray  # the state of the thread before
-
-
 def add_scheduling(packets: Packets, tracks: PerfettoTracks, builder: TraceBuilder) -> None:
     """Put a lane for each thread into the builder: ``running`` on a core, ``runnable`` while it waits."""
     # A thread is runnable from when it is woken, or had to leave its core, until it runs. The run in progress
@@ -58,60 +50,38 @@ def add_scheduling(packets: Packets, tracks: PerfettoTracks, builder: TraceBuild
     cpu = bundles.ints(_CPU, 0)
     of_compact, of_event = bundles.occurrences(_COMPACT), bundles.occurrences(_EVENT)
     compact, events = bundles.inside(of_compact), bundles.inside(of_event)
-    cpu_of_event = cpu[of_event.owner]
-    plain, woken = _plain(events, cpu_of_event), _woken(events)
-    packed, pid, ts = _compact(compact, cpu[of_compact.owner], builder)
-    switches = Switches(*(np.concatenate(pair) for pair in zip(plain, packed, strict=True)))
-    waking = np.concatenate([woken[0], pid]), np.concatenate([woken[1], ts])
-    _add_lanes(switches, waking, _names(events, compact), tracks, builder, packets.unix_offset)
+    switch_of = events.occurrences(_SWITCH)
+    switch, ts = events.inside(switch_of), events.ints(_TIMESTAMP, 0)
+    # the thread that runs from then on, 0 for none, and the state of the one before
+    plain = pd.DataFrame({"pid": switch.ints(6, 0), "state": switch.ints(4, 0), "ts": ts[switch_of.owner]})
+    plain["cpu"] = cpu[of_event.owner][switch_of.owner]
+    packed, waking = _compact(compact, cpu[of_compact.owner], builder)
+    woken = [
+        pd.DataFrame({"pid": events.inside(every).ints(2, 0), "ts": ts[every.owner]})
+        for every in map(events.occurrences, (_WAKING, _WAKEUP))
+    ]
+    names = _names(events, compact)
+    _add_lanes(pd.concat([plain, packed]), pd.concat([*woken, waking]), names, tracks, builder, packets)
     others = sum(n for number, n in events.counts().items() if number not in _COMMON | _SHOWN)
     effect = "only scheduling is shown of the Linux kernel's events"
     advice = "open the trace in ui.perfetto.dev to see them"
     builder.report.add("kernel-events-not-used", "info", others, "interrupts and the like", effect, advice)
 
 
-def _plain(events: Fields, cpu: IntArray) -> Switches:
-    every = events.occurrences(_SWITCH)
-    event, switch = every.owner, events.inside(every)
-    ts = events.ints(_TIMESTAMP, 0)[event]
-    return Switches(cpu[event], ts, switch.ints(6, 0), switch.ints(4, 0))
-
-
-def _woken(events: Fields) -> tuple[IntArray, IntArray]:
-    pid, ts = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    for kind in (_WAKING, _WAKEUP):
-        every = events.occurrences(kind)
-        pid.append(events.inside(every).ints(2, 0))
-        ts.append(events.ints(_TIMESTAMP, 0)[every.owner])
-    return np.concatenate(pid), np.concatenate(ts)
-
-
-def _compact(fields: Fields, cpu: IntArray, builder: TraceBuilder) -> tuple[Switches, IntArray, IntArray]:
-    """Return switches, and threads and times of wakings, that are columns: times as differences."""
-    owner, steps = fields.repeated(1)
-    _, state = fields.repeated(2)
-    _, pid = fields.repeated(3)
-    waking_owner, waking_steps = fields.repeated(7)
-    _, waking_pid = fields.repeated(8)
+def _compact(fields: Fields, cpu: IntArray, builder: TraceBuilder) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return switches and wakings that are columns: times as differences."""
+    (owner, steps), (_, state), (_, pid) = (fields.repeated(number) for number in (1, 2, 3))
+    (waking_owner, waking_steps), (_, waking_pid) = fields.repeated(7), fields.repeated(8)
     whole = len(steps) == len(state) == len(pid) and len(waking_steps) == len(waking_pid)
     example = "columns of scheduling of different lengths"
     effect = "scheduling written as columns is left out"
     builder.report.add("broken-message", "loss", int(not whole), example, effect)
     if not whole:
-        none = np.empty(0, np.int64)
-        return Switches(none, none, none, none), none, none
-    switches = Switches(cpu[owner], _summed(steps, owner), pid, state)
-    return switches, waking_pid, _summed(waking_steps, waking_owner)
-
-
-def _summed(steps: IntArray, owner: IntArray) -> IntArray:
-    """Return running sums that restart in each message; messages are consecutive."""
-    if not len(steps):
-        return steps
-    total = np.cumsum(steps)
-    first = np.append(True, owner[1:] != owner[:-1])
-    before = total[first] - steps[first]
-    return np.asarray(total - before[np.cumsum(first) - 1])
+        return pd.DataFrame(), pd.DataFrame()
+    ts = pd.Series(steps).groupby(owner).cumsum()
+    waking = {"pid": waking_pid, "ts": pd.Series(waking_steps).groupby(waking_owner).cumsum()}
+    switches = {"pid": pid, "state": state, "ts": ts, "cpu": cpu[owner]}
+    return pd.DataFrame(switches), pd.DataFrame(waking)
 
 
 def _names(events: Fields, compact: Fields) -> dict[int, str]:
@@ -140,44 +110,39 @@ def _by_pid(pid: IntArray, names: Coded) -> dict[int, str]:
 
 
 def _add_lanes(
-    switches: Switches,
-    waking: tuple[IntArray, IntArray],
+    switches: pd.DataFrame,
+    waking: pd.DataFrame,
     names: dict[int, str],
     tracks: PerfettoTracks,
     builder: TraceBuilder,
-    offset: int,
+    packets: Packets,
 ) -> None:
-    order = np.lexsort((switches.ts, switches.cpu))
-    cpu, ts, pid, state = (column[order] for column in switches)
-    follows = np.flatnonzero(cpu[1:] == cpu[:-1])
-    run_pid, run_ts, run_end = pid[follows], ts[follows], ts[follows + 1]
-    preempted = (state[follows + 1] & _ASLEEP) == 0
-    runs = np.lexsort((run_ts, run_pid))
-    runs = runs[run_pid[runs] > 0]
-    run_pid, run_ts, run_end, preempted = (c[runs] for c in (run_pid, run_ts, run_end, preempted))
+    switches = switches.sort_values(["cpu", "ts"], kind="stable", ignore_index=True)
+    after = switches.groupby("cpu")[["ts", "state"]].shift(-1, fill_value=-1)
+    runs = switches.assign(end=after["ts"], preempted=(after["state"] & _ASLEEP) == 0)
+    has_end = switches["cpu"].duplicated(keep="last") & (switches["pid"] > 0)
+    runs = runs[has_end].sort_values(["pid", "ts"], kind="stable", ignore_index=True)
     if not len(runs):
         return
-    following = np.append(
-        np.where(run_pid[1:] == run_pid[:-1], run_ts[1:], np.iinfo(np.int64).max), run_end[-1]
-    )
-    elsewhere = following < run_end
+    following = runs.groupby("pid")["ts"].shift(-1, fill_value=np.iinfo(np.int64).max)
+    elsewhere = following < runs["end"]
     example = "a thread that runs on another core before its core has left it"
     effect = "its run ends where the next one begins; the file does not contain its real end"
     advice = "record with larger buffers"
     builder.report.add("switches-lost", "loss", int(elsewhere.sum()), example, effect, advice)
-    run_end, preempted = np.minimum(run_end, following), preempted & ~elsewhere
-    ready_pid = np.concatenate([waking[0], run_pid[preempted]])
-    ready_ts = np.concatenate([waking[1], run_end[preempted]])
-    since = _first_ready(ready_pid, ready_ts, run_pid, run_ts, run_end)
-    waits = np.flatnonzero(since >= 0)
-    numbers, code = np.unique(run_pid, return_inverse=True)
-    lanes = []
-    for tid in numbers.tolist():
+    runs["end"] = np.minimum(runs["end"], following)
+    preempted = runs.loc[runs["preempted"] & ~elsewhere, ["pid", "end"]].rename(columns={"end": "ts"})
+    since = _first_ready(pd.concat([waking, preempted]), runs)
+    run_ts, run_end, run_pid = (runs[name].to_numpy() for name in ("ts", "end", "pid"))
+    waits = np.flatnonzero((since >= 0) & (since <= run_ts))
+
+    def lane(tid: int) -> int:
         name = f"{names.get(tid) or tracks.thread_name(tid)} {tid} · scheduling"
-        lanes.append(builder.track(name, "process", pid=tracks.process_of.get(tid), tid=tid))
-    track = np.array(lanes, np.int64)[code]
+        return builder.track(name, "process", pid=tracks.process_of.get(tid), tid=tid)
+
+    track = per_group(lane, run_pid)
     builder.slices(
-        ts=np.concatenate([run_ts, since[waits]]) + offset,
+        ts=np.concatenate([run_ts, since[waits]]) + packets.unix_offset,
         dur=np.concatenate([run_end - run_ts, run_ts[waits] - since[waits]]),
         track=np.concatenate([track, track[waits]]),
         name=Coded(np.repeat([0, 1], [len(run_ts), len(waits)]), _WORDS),
@@ -185,20 +150,15 @@ def _add_lanes(
     )
 
 
-def _first_ready(
-    ready_pid: IntArray, ready_ts: IntArray, run_pid: IntArray, run_ts: IntArray, run_end: IntArray
-) -> IntArray:
+def _first_ready(ready: pd.DataFrame, runs: pd.DataFrame) -> IntArray:
     """Return since when each run was waited for: the first moment after the run before; -1 for none."""
-    again = np.append(False, run_pid[1:] == run_pid[:-1])
-    before = np.where(again, np.append(0, run_end[:-1]), np.iinfo(np.int64).min)
-    order = np.argsort(before, kind="stable")
-    runs = pd.DataFrame({"ts": before[order], "pid": run_pid[order]})
-    moments = pd.DataFrame({"ts": ready_ts, "pid": ready_pid, "at": np.arange(len(ready_ts))})
-    moments = moments.sort_values("ts", kind="stable")
-    first = pd.merge_asof(runs, moments, on="ts", by="pid", direction="forward")["at"]
-    since = np.empty(len(run_pid), np.int64)
-    since[order] = np.append(ready_ts, -1)[first.fillna(-1).to_numpy(np.int64)]
-    return np.where(since <= run_ts, since, -1)
+    before = runs.groupby("pid")["end"].shift(fill_value=np.iinfo(np.int64).min)
+    after = pd.DataFrame({"ts": before, "pid": runs["pid"]}).sort_values("ts", kind="stable")
+    moments = ready.assign(at=np.arange(len(ready))).sort_values("ts", kind="stable")
+    first = pd.merge_asof(after, moments, on="ts", by="pid", direction="forward")["at"]
+    since = np.empty(len(runs), np.int64)
+    since[after.index] = np.append(ready["ts"], -1)[first.fillna(-1).to_numpy(np.int64)]
+    return since
 
 
 _SAMPLES_ADVICE: Final = "open it at ui.perfetto.dev to see them"
