@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -21,26 +20,9 @@ _NS: Final = 1_000_000_000
 _LATEST_S: Final = 1e9
 
 
-@dataclass(frozen=True, slots=True)
-class Times:
-    """A row for each operator and place (computing node or host thread); ns from the profile's start."""
-
-    operator: list[str]
-    node: list[str]
-    start: IntArray
-    kern: IntArray
-    end: IntArray
-
-    def longest(self) -> pd.DataFrame:
-        """Return ``ns kern_ns`` Int64 of each operator, by id: the longest over its places."""
-        table = pd.DataFrame(
-            {"id": self.operator, "ns": self.end - self.start, "kern_ns": self.kern - self.start}
-        )
-        return table.groupby("id", sort=False)[["ns", "kern_ns"]].max().astype("Int64")
-
-
-def read_times(entries: dict[str, Any], report: ImportReport) -> Times:
-    """Read ``{operator: {place: {"start", "kern", "end"}}}``, in seconds."""
+def read_times(entries: dict[str, Any], report: ImportReport) -> pd.DataFrame:
+    """Read ``{operator: {place: {"start", "kern", "end"}}}`` in s, as ``id node start kern_ns ns``."""
+    # a place is a computing node or a thread of the host
     operator, node, values = [], [], []
     for key, times_of_node in entries.items():
         for where, times in times_of_node.items() if isinstance(times_of_node, dict) else ():
@@ -53,7 +35,8 @@ def read_times(entries: dict[str, Any], report: ImportReport) -> Times:
                 report.broken_rows(1, f"operator {key}: {times!r}"[:200], "left out")
     seconds = np.array(values, np.float64).reshape(-1, 3)
     start, kern, end = np.rint(seconds * _NS).astype(np.int64).T
-    return Times(operator, node, start, kern, end)
+    places = {"id": pd.Series(operator, dtype=object), "node": pd.Series(node, dtype=object)}
+    return pd.DataFrame({**places, "start": start, "kern_ns": kern - start, "ns": end - start})
 
 
 _SCOPE: Final = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
@@ -83,13 +66,13 @@ def read_graph(data: bytes, builder: TraceBuilder) -> None:
     table = _table(graph, profiler, device, host)
     builder.metadata.setdefault("tables", {})["operators"] = table
     builder.metadata["operator_count"] = len(operators)
-    without = set(operators) - set(device.operator)
+    without = set(operators) - set(device["id"])
     effect = "constants and copies that were not executed have no slices"
     builder.report.add("operator-without-time", "info", len(without), effect=effect)
     launched = _slices(device, table, builder, on_device=True)
     calls = _slices(host, table, builder, on_device=False)
-    first_call = dict(zip(reversed(host.operator), calls[::-1].tolist(), strict=True))
-    source = np.array([first_call.get(key, -1) for key in device.operator], np.int64)
+    first_call = host.assign(call=calls).drop_duplicates("id").set_index("id")["call"]
+    source = first_call.reindex(device["id"], fill_value=-1).to_numpy(np.int64)
     builder.flows("launch", source[source >= 0], launched[source >= 0])
 
 
@@ -98,25 +81,24 @@ def _part(value: Any, key: str) -> dict[str, Any]:
     return part if isinstance(part, dict) else {}
 
 
-def _table(graph: dict[str, Any], profiler: dict[str, Any], device: Times, host: Times) -> pd.DataFrame:
+def _table(
+    graph: dict[str, Any], profiler: dict[str, Any], device: pd.DataFrame, host: pd.DataFrame
+) -> pd.DataFrame:
     operators, var = _part(graph, "operator"), _part(graph, "var")
     footprints = _part(profiler, "opr_footprint")
     sequence = graph.get("comp_seq")
     order = {str(key): i for i, key in enumerate(sequence if isinstance(sequence, list) else [])}
-    keys = list(dict.fromkeys([*device.operator, *host.operator, *footprints, *operators]))
+    keys = list(dict.fromkeys([*device["id"], *host["id"], *footprints, *operators]))
     rows = [_operator(key, _part(operators, key), _part(footprints, key), var) for key in keys]
     table = pd.DataFrame(rows, columns=list(_COLUMNS), dtype=object)
     table = table.astype({"flop_count": "Int64", "memory_bytes": "Int64"})
     table.insert(3, "order", pd.array([order.get(key) for key in keys], dtype="Int64"))
     for name, times in (("device", device), ("host", host)):
-        longest = times.longest()
+        longest = times.groupby("id", sort=False)[["ns", "kern_ns"]].max().astype("Int64").reindex(keys)
         for part in ("ns", "kern_ns"):
-            table[f"{name}_{part}"] = longest[part].reindex(keys).array
-    nodes: dict[str, list[str]] = {}
-    for key, node in zip(device.operator, device.node, strict=True):
-        nodes.setdefault(key, []).append(short_name(node))
-    texts = pd.Series({key: " ".join(own) for key, own in nodes.items()}, dtype=object)
-    table["comp_node"] = texts.reindex(keys).array
+            table[f"{name}_{part}"] = longest[part].array
+    texts = device["node"].map(short_name).groupby(device["id"], sort=False).agg(" ".join)
+    table["comp_node"] = texts.astype(object).reindex(keys).array
     return table.sort_values("order", kind="stable", ignore_index=True)
 
 
@@ -158,15 +140,15 @@ def _dtypes(keys: Any, var: dict[str, Any]) -> list[str | None]:
     return [dtype if isinstance(dtype, str) else None for dtype in dtypes]
 
 
-def _slices(times: Times, table: pd.DataFrame, builder: TraceBuilder, *, on_device: bool) -> IntArray:
+def _slices(times: pd.DataFrame, table: pd.DataFrame, builder: TraceBuilder, *, on_device: bool) -> IntArray:
     nodes = Nodes(builder)
-    code, node_names = pd.factorize(np.array(times.node, dtype=object))
+    code, node_names = pd.factorize(times["node"])
     tracks = [
         nodes.track(node) if on_device else builder.track(node.removeprefix("comp_node_dispatch:"))
         for node in map(str, node_names)
     ]
     devices = [nodes.device(str(node)) if on_device else -1 for node in node_names]
-    row = pd.Index(table["id"]).get_indexer(pd.Index(times.operator, dtype=object))
+    row = pd.Index(table["id"]).get_indexer(times["id"])
     names = table["name"].to_numpy()[row]
     shapes = [shapes_text(msgspec.json.decode(text)) if text else None for text in table["in_shapes"]]
     kinds = table["type"].tolist()
@@ -174,8 +156,8 @@ def _slices(times: Times, table: pd.DataFrame, builder: TraceBuilder, *, on_devi
     work = np.array(["memcpy" if "Copy" in str(kind) else "kernel" for kind in kinds], dtype=object)
     ids = [int(key) if key.isdecimal() and len(key) < 19 else -1 for key in table["id"]]
     return builder.slices(
-        ts=times.start,
-        dur=times.end - times.start,
+        ts=times["start"],
+        dur=times["ns"],
         track=np.array([*tracks, -1], np.int64)[code],
         name=names,
         category=work[row] if on_device else "launch",

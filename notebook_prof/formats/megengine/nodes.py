@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
@@ -44,20 +43,18 @@ class TimelineFile(Struct):
     metadata: Any = None
 
 
-@dataclass(frozen=True, slots=True)
-class TimelineRanges:
+class TimelineRanges(NamedTuple):
     """Everything with a begin and an end, as columns of equal length."""
 
     ts: IntArray  # Unix ns
     dur: IntArray
-    thread: IntArray  # position in `Threads.keys`
+    thread: IntArray  # position in `TimedRows.keys`
     name: list[str]
     cat: list[str]
     args: list[dict[str, Any]]  # of the end event, where MegEngine puts them; else of the begin
 
 
-@dataclass(frozen=True, slots=True)
-class TimedRows:
+class TimedRows(NamedTuple):
     """Rows whose time is a number, with their times (Unix ns) and thread numbers."""
 
     rows: list[NodeRow]
@@ -204,16 +201,10 @@ def shapes_text(shapes: Any) -> str | None:
 _COLUMNS: Final = ("id", "name", "device", "in_shapes", "in_dtypes", "out_shapes", "out_dtypes", "params")
 
 
-class OperatorColumns(NamedTuple):
-    """Result of `operators`: `id` and `shapes` have a value for each of the ranges."""
-
-    id: IntArray  # MegEngine's number of the operator; -1 where there is none
-    shapes: npt.NDArray[np.object_]  # input shapes of operators on the host, as text
-    table: pd.DataFrame  # one row per executed operator; shapes and parameters as JSON text
-
-
-def operators(ranges: TimelineRanges, category: npt.NDArray[np.object_]) -> OperatorColumns:
-    """Return numbers, input shapes and parameters of operators."""
+def operators(
+    ranges: TimelineRanges, category: npt.NDArray[np.object_]
+) -> tuple[IntArray, npt.NDArray[np.object_], pd.DataFrame]:
+    """Return the operator's number (-1 for none) and input shapes of each range, and a row per operator."""
     key = np.array([_id(args) for args in ranges.args], np.int64)
     _, parent, _ = nest(ranges.thread, ranges.ts, ranges.dur)
     rows_of_operators = np.flatnonzero(category == "operator")
@@ -234,7 +225,7 @@ def operators(ranges: TimelineRanges, category: npt.NDArray[np.object_]) -> Oper
         own = {name: value for name, value in args.items() if not name.startswith("__")}
         tensors_of = (texts[0], dtypes[0], texts[1], dtypes[1])
         rows.append((int(key[i]), ranges.name[i], device, *tensors_of, msgspec.json.encode(own).decode()))
-    return OperatorColumns(key, shapes, pd.DataFrame(rows, columns=list(_COLUMNS)).astype({"id": "int64"}))
+    return key, shapes, pd.DataFrame(rows, columns=list(_COLUMNS)).astype({"id": "int64"})
 
 
 def tensors(ranges: TimelineRanges) -> pd.DataFrame:

@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from ...errors import FormatError
 from ...readers.codec.columns import per_group
@@ -19,7 +20,6 @@ from .nodes import (
     PHASE_OF_SCOPE,
     NodeRow,
     Nodes,
-    OperatorColumns,
     TimedRows,
     TimelineFile,
     TimelineRanges,
@@ -196,9 +196,8 @@ def read_timeline(data: bytes, builder: TraceBuilder) -> None:
         builder.report.add("row-not-used", "loss", count, example, "they are not in the tables")
     table = ranges(events, builder.report)
     nodes = Nodes(builder, physical_nodes(str(args["device"]) for args in table.args if "device" in args))
-    operators_read = _slices(table, events, nodes, builder)
     tables = builder.metadata.setdefault("tables", {})
-    tables["operators"], tables["tensors"] = operators_read.table, tensors(table)
+    tables["operators"], tables["tensors"] = _slices(table, events, nodes, builder), tensors(table)
     tables["tensor_links"] = links(events)
     tables["counter_aliases"] = counters(events, nodes, builder)
     _steps(events, builder)
@@ -213,7 +212,7 @@ def _base_ns(file: TimelineFile) -> int:
     return int(text) if text.isdecimal() and len(text) < 20 and int(text) < 1 << 62 else 0
 
 
-def _slices(table: TimelineRanges, events: TimedRows, nodes: Nodes, builder: TraceBuilder) -> OperatorColumns:
+def _slices(table: TimelineRanges, events: TimedRows, nodes: Nodes, builder: TraceBuilder) -> pd.DataFrame:
     devices, tracks = [], []
     for i in range(len(events.keys)):
         name = events.names.get(i, "")
@@ -222,7 +221,7 @@ def _slices(table: TimelineRanges, events: TimedRows, nodes: Nodes, builder: Tra
         tracks.append(nodes.track(name) if is_device else thread_track(events, i, builder))
     device = np.array(devices, np.int64)[table.thread]
     category = categories(table, device >= 0)
-    operators_read = operators(table, category)
+    key, shapes, executed = operators(table, category)
     module, phase = scopes(table, category)
     handles = builder.slices(
         ts=table.ts,
@@ -232,18 +231,18 @@ def _slices(table: TimelineRanges, events: TimedRows, nodes: Nodes, builder: Tra
         category=category,
         phase=phase,
         module=module,
-        correlation=operators_read.id,
+        correlation=key,
         device=device,
-        shapes=operators_read.shapes,
+        shapes=shapes,
     )
     # each dispatch on Python's thread is linked to its operator, and each operator to its kernels, by id
-    key, operator = operators_read.id, category == "operator"
+    operator = category == "operator"
     dispatched = np.array([name == DISPATCH for name in table.name], bool)
     for kind, source, target in (("link", dispatched, operator), ("launch", operator, device >= 0)):
         call, work = np.flatnonzero(source & (key >= 0)), np.flatnonzero(target & (key >= 0))
         at = positions(key[call], key[work])
         builder.flows(kind, handles[call[at[at >= 0]]], handles[work[at >= 0]])
-    return operators_read
+    return executed
 
 
 def _steps(events: TimedRows, builder: TraceBuilder) -> None:
