@@ -8,14 +8,23 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from . import minddata
-from .files import File
-from .operators import clock_of, device_executions, host_executions, split, stage_device, stage_host
+from . import File, minddata
+from .operators import (
+    COUNT_NS,
+    clock_of,
+    device_executions,
+    host_executions,
+    named_points,
+    split,
+    stage_device,
+    stage_host,
+    stage_steps,
+    step_trace,
+)
 from .placement import Placement, place_timeline
 from .rows import Timeline, aicpu_lines, aicpu_records, lanes, timeline, training_trace
 from .staging import Staging, json_value, ns_of
-from .steps import COUNT_NS, named_points, stage_steps, step_trace
-from .summaries import summary_tables
+from .summaries import aicpu_table, summary_tables
 
 _REDUNDANT: Final = ("compute_time", "compute_time_detail", "hwts", "pipeline_summary_csv")
 _REDUNDANT_EFFECT: Final = "not read: other files have the same data, more exactly"
@@ -52,8 +61,8 @@ class Rank:
                     self.staging.table(key, table, self.rank)
         if "aicpu" not in self.files:
             # the files behind MindSpore's table
-            tables = (aicpu_lines(self._data("aicpu_text")), aicpu_records(self._data("raw_aicpu")))
-            self._aicpu(next((table for table in tables if len(table)), tables[0]))
+            lines, records = aicpu_lines(self._data("aicpu_text")), aicpu_records(self._data("raw_aicpu"))
+            self._aicpu(aicpu_table(lines if len(lines) else records, self.report))
         runs = self._executions()
         self._step_trace(runs)
         self._msprof_parts()

@@ -16,8 +16,7 @@ from ...readers.codec.numbers import to_ns
 from ...readers.codec.tolerant_json import NOTHING, UNDECODABLE, decode_rows
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.report import ImportReport
-from .staging import ns_of
-from .steps import COUNT_NS, parted
+from .operators import COUNT_NS, parted
 
 Scalar = int | float | str | None
 
@@ -204,35 +203,28 @@ def _exchanges(
 
 
 def aicpu_records(data: bytes) -> pd.DataFrame:
-    """Read ``DATA_PREPROCESS.dev.AICPU.<id>.slice_<n>``: columns as in the table ``aicpu``."""
+    """Read ``DATA_PREPROCESS.dev.AICPU.<id>.slice_<n>``: columns as in ``aicpu_intermediate_<id>.csv``."""
     rows = [match.groups() for match in _NODE.finditer(data)]
-    return _aicpu_table([(str(i + 1).encode(), n, t, d, a, b) for i, (n, a, b, d, t) in enumerate(rows)], 1e3)
+    table = _aicpu_table([(str(i + 1).encode(), n, t, d, a, b) for i, (n, a, b, d, t) in enumerate(rows)])
+    us = ["total_time", "dispatch_time"]
+    return table.assign(**{name: pd.to_numeric(table[name]) / 1e3 for name in us})
 
 
 def aicpu_lines(data: bytes) -> pd.DataFrame:
-    """Read ``output_data_preprocess_aicpu_<id>.txt``, times in ms: as `aicpu_records`."""
+    """Read ``output_data_preprocess_aicpu_<id>.txt``: as `aicpu_records`."""
     rows = []
     for match in _LINE.finditer(data):
         total, dispatch, *_, start, end = match[3].split()
         rows.append((match[1], match[2], total, dispatch, start, end))
-    return _aicpu_table(rows, 1e6)
+    return _aicpu_table(rows)
 
 
-def _aicpu_table(rows: Sequence[tuple[bytes, ...]], unit_ns: float) -> pd.DataFrame:
-    texts = pd.DataFrame([[cell.decode(errors="replace") for cell in row] for row in rows], columns=range(6))
-    start, begun = ns_of(texts[4], 1e3)
-    end, ended = ns_of(texts[5], 1e3)
-    serial, total, dispatch = (pd.to_numeric(texts[column], errors="coerce") for column in (0, 2, 3))
-    table = pd.DataFrame({"serial": serial, "type": texts[1], "total_ns": total * unit_ns})
-    table["dispatch_ns"] = dispatch * unit_ns
-    table = table.assign(start_ns=start, end_ns=np.maximum(start, end))[begun & ended]
-    return table.astype({"total_ns": "float64", "dispatch_ns": "float64"})
+def _aicpu_table(rows: Sequence[tuple[bytes, ...]]) -> pd.DataFrame:
+    columns = ["serial_number", "node_type_name", "total_time", "dispatch_time", "run_start", "run_end"]
+    return pd.DataFrame([[cell.decode(errors="replace") for cell in row] for row in rows], columns=columns)
 
 
-# The roles of a timeline's lanes: the host, a stream, communication, scopes, steps, a result.
-
-ROLES: Final = ("host", "python", "runtime", "device", "aicpu", "communication", "scopes", "steps", "result")
-"""``runtime`` is CANN; ``result`` is what the tool derived from other lanes (overlap analysis)."""
+# The roles of a timeline's lanes. `runtime` is CANN; `result` is what the tool derived from other lanes.
 
 _OF_PROCESS: Final = (
     ("ascend hardware", "device"),
@@ -266,7 +258,7 @@ _DEVICE_NUMBER: Final = re.compile(r"\d{1,3}")
 class Lane(NamedTuple):
     """Rows of one process and thread."""
 
-    role: str  # one of `ROLES`
+    role: str  # `python`, or one of those below
     pid: str
     tid: str
     name: str  # of the thread, or else of the process

@@ -138,7 +138,8 @@ def _framework(frame: pd.DataFrame, report: ImportReport) -> pd.DataFrame:
     )
 
 
-def _aicpu(frame: pd.DataFrame, report: ImportReport) -> pd.DataFrame:
+def aicpu_table(frame: pd.DataFrame, report: ImportReport) -> pd.DataFrame:
+    """Return operators on the AI CPU, in the table ``aicpu``."""
     start, begun = ns_of(_text(frame, "run_start"), _US)
     end, ended = ns_of(_text(frame, "run_end"), _US)
     table = pd.DataFrame(
@@ -198,7 +199,7 @@ _CSV: Final[dict[str, tuple[Any, ...]]] = {
     "gpu_details": ("operator_details", _details, "GPU", _US),
     "gpu_activity": ("activities", _activity),
     "framework": ("framework", _framework),
-    "aicpu": ("aicpu", _aicpu),
+    "aicpu": ("aicpu", aicpu_table),
     "flops": ("flops", _flops),
     "cluster": ("cluster_steps", _cluster),
     "hccl": ("communication", _hccl),
