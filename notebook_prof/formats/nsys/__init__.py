@@ -163,9 +163,8 @@ class NsysReader(DatabaseReader, FolderReader):
 def _read_tables(source: TableSource, builder: TraceBuilder) -> None:
     """Put a report into `builder`, whatever its tables are stored in."""
     from . import samples
-    from .device import add_device_work
     from .ranges import add_ranges
-    from .session import NsysSession
+    from .session import NsysSession, add_device_work
 
     session = NsysSession(source, builder)
     work = add_device_work(session)

@@ -26,7 +26,7 @@ from ...readers.events import add_arguments, argument_rows, lanes
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.strings import Coded, by_value
 from ...trace.taxonomy import is_collective_range, phase_of
-from .session import NVTX, NsysSession
+from .session import NsysSession
 
 _MARK, _NESTED, _FREE = 34, 59, 60
 _NAMES: Final = (33, 39, 75, 76)
@@ -94,7 +94,7 @@ def add_ranges(session: NsysSession) -> None:
         **_VALUES,
         **dict.fromkeys(("text", "jsonText"), TEXTS),
     }
-    every = session.rows(NVTX, kinds)
+    every = session.rows("NVTX_EVENTS", kinds)
     kind = every.ints("eventType")
     shown = np.isin(kind, (_MARK, _NESTED, _FREE))
     session.builder.report.add_where(

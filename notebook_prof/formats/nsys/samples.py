@@ -24,8 +24,7 @@ from ...readers.codec.columns import (
 )
 from ...trace.arrays import BoolArray, IntArray, consecutive, positions
 from ...trace.strings import Coded
-from .device import NsysWork
-from .session import NsysSession, pid_of
+from .session import NsysSession, NsysWork, pid_of
 
 _ON_DEVICE: Final = (2, 3, 4, 5, 6)
 """Kinds of memory: of a device, its arrays, managed and static; 0 and 1 are the host's."""
