@@ -216,10 +216,9 @@ class Rank:
             table = minddata.host_queue(self._data(queue), self.report)
             if len(table):
                 minddata.stage_host_queue(table, staging, rank)
-        for kind, unit in (("next_queue_us", 1e3), ("next_queue_ns", 1.0)):
-            if kind in self.files:
-                waits = minddata.next_queue(self._data(kind), unit, self.report)
-                minddata.stage_next_queue(waits, staging, rank)
+        if "next_queue" in self.files:
+            waits = minddata.next_queue(self._data("next_queue"), self.report)
+            minddata.stage_next_queue(waits, staging, rank)
         operators = pd.DataFrame()
         if "pipeline" in self.files:
             operators = minddata.pipeline(self._data("pipeline"), self.report, self.files["pipeline"].name)
