@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -208,6 +208,7 @@ def _busy(events: TypedEvents, rows: BoolArray | IntArray) -> int:
 
 _ARGUMENTS: Final = re.compile(r"(.+?)(<.*>)(\(.*\))")
 _MEMORY_WORDS: Final = ("memcpy", "memorycopy", "memset")
+_Groups = dict[Any, IntArray]
 
 
 def operator_table(
@@ -281,60 +282,52 @@ def _table_of(events: TypedEvents, operators: IntArray, sorted_by: str, op_detai
         return table
     groups = _inside_operators(events, operators)
     parts: list[pd.DataFrame] = []
-    for i, name in enumerate(table["name"]):
-        parts += [table.iloc[i : i + 1], *_details(events, table.iloc[i], groups[name])]
+    for i in range(len(table)):
+        parts += [table.iloc[i : i + 1], *_details(events, table.iloc[i], *groups)]
     return pd.concat(parts, ignore_index=True)
 
 
-class _Inside(NamedTuple):
-    """What is directly inside the calls of an operator."""
-
-    rows: IntArray
-    work: IntArray  # the operator's own device work
-    below: dict[str, IntArray]  # device work of each inner name
-
-
-def _inside_operators(events: TypedEvents, operators: IntArray) -> dict[str, _Inside]:
+def _inside_operators(events: TypedEvents, operators: IntArray) -> tuple[_Groups, _Groups, _Groups]:
+    """Return what is directly inside each operator, its own device work, and that of each inner name."""
     rank = np.full(len(events.ts) + 1, -1, np.int64)
     rank[operators] = np.arange(len(operators))
-    code, names = pd.factorize(events.names[operators])
     inner = np.flatnonzero(events.host & ~events.of("Operator") & (rank[events.parent] >= 0))
-    inner = inner[np.lexsort((inner, rank[events.parent[inner]]))]
+    inner = inner[np.argsort(rank[events.parent[inner]], kind="stable")]
     work = np.flatnonzero(events.of(*DEVICE_TYPES))
     own = work[rank[events.owner[work]] >= 0]
-    own = own[np.lexsort((own, rank[events.owner[own]]))]
-    inner_code = code[rank[events.parent[inner]]]
-    rows, works = _split(inner, inner_code), _split(own, code[rank[events.owner[own]]])
-    label, labels = pd.factorize(events.names[inner])
-    pair = np.full(len(events.ts) + 1, -1, np.int64)
-    pair[inner] = inner_code * max(len(labels), 1) + label
-    under = work[pair[events.owner[work]] >= 0]
-    below: dict[int, dict[str, IntArray]] = {}
-    for key, inner_rows in _split(under, pair[events.owner[under]]).items():
-        below.setdefault(key // len(labels), {})[str(labels[key % len(labels)])] = inner_rows
-    none = np.empty(0, np.int64)
-    return {
-        str(name): _Inside(rows.get(i, none), works.get(i, none), below.get(i, {}))
-        for i, name in enumerate(names)
-    }
+    own = own[np.argsort(rank[events.owner[own]], kind="stable")]
+    is_inner = np.zeros(len(events.ts) + 1, bool)
+    is_inner[inner] = True
+    under = work[is_inner[events.owner[work]]]
+    home = events.owner[under]
+    return (
+        _split(inner, events.names[events.parent[inner]]),
+        _split(own, events.names[events.owner[own]]),
+        _split(under, events.names[events.parent[home]], events.names[home]),
+    )
 
 
-def _split(rows: IntArray, code: IntArray) -> dict[int, IntArray]:
-    """Return the rows of each code, in order."""
-    return {int(key): rows[at] for key, at in pd.Series(code).groupby(code).indices.items()}
+def _split(rows: IntArray, *names: npt.NDArray[np.object_]) -> _Groups:
+    """Return the rows of each name, or tuple of names, in order."""
+    by = pd.MultiIndex.from_arrays(names) if len(names) > 1 else names[0]
+    return {key: rows[at] for key, at in pd.Series(rows).groupby(by).indices.items()}
 
 
-def _details(events: TypedEvents, row: pd.Series[float], inside: _Inside) -> list[pd.DataFrame]:
-    rows = inside.rows
+def _details(
+    events: TypedEvents, row: pd.Series[Any], inside: _Groups, own: _Groups, below: _Groups
+) -> list[pd.DataFrame]:
+    operator, none = row["name"], np.empty(0, np.int64)
+    rows, work = inside.get(operator, none), own.get(operator, none)
     table = spread(events.names[rows], events.dur[rows], events.gpu_ns[rows])
     table = ratios(table, float(row["cpu_total_ns"]), float(row["gpu_total_ns"])).assign(level=1)
     parts = []
     for i, name in enumerate(table["name"]):
         parts.append(table.iloc[i : i + 1])
-        if name in inside.below:
-            parts.append(_device_rows(events, inside.below[name], float(table["gpu_total_ns"].iloc[i]), 2))
-    if len(inside.work):
-        parts.append(_device_rows(events, inside.work, float(row["gpu_total_ns"]), 1))
+        if (operator, name) in below:
+            gpu = float(table["gpu_total_ns"].iloc[i])
+            parts.append(_device_rows(events, below[operator, name], gpu, 2))
+    if len(work):
+        parts.append(_device_rows(events, work, float(row["gpu_total_ns"]), 1))
     return parts
 
 

@@ -55,7 +55,6 @@ _OWN_CLOCKS: Final = (64, 128)
 _STATE_CLEARED, _NEEDS_STATE = 1, 2
 _IID_BITS: Final = 40
 _LIMIT: Final = 8 << 30
-_MAX_DEPTH: Final = 3
 
 
 class Packets:
@@ -212,27 +211,19 @@ def either(first: Coded, second: Coded) -> Coded:
 
 def _scanned(raw: bytes, report: ImportReport) -> tuple[npt.NDArray[np.uint8], IntArray, IntArray]:
     """Return the trace with its packets decompressed, and where its packets begin and end."""
-    data = _padded([raw])
     begin, end = packet_spans(raw, report)
-    content: list[bytes] = [raw]
-    for _ in range(_MAX_DEPTH):
-        packed = _compressed(data, begin, end)
-        if not len(packed):
-            break
-        begins: list[IntArray] = []
-        ends: list[IntArray] = []
-        size, last = len(data) - PADDING, 0
-        for row, at, stop in packed:
-            undone = _inflated(data[at:stop].tobytes(), report)
-            inner = packet_spans(undone, report)
-            begins += [begin[last:row], size + inner[0]]
-            ends += [end[last:row], size + inner[1]]
-            last = row + 1
-            content.append(undone)
-            size += len(undone)
-        begin, end = (np.concatenate([*begins, begin[last:]]), np.concatenate([*ends, end[last:]]))
-        data = _padded(content)
-    return data, begin, end
+    content, begins, ends = [raw], [begin[:0]], [end[:0]]
+    size, last = len(raw), 0
+    for row, at, stop in _compressed(_padded(content), begin, end):
+        undone = _inflated(raw[at:stop], report)
+        inner = packet_spans(undone, report)
+        begins += [begin[last:row], size + inner[0]]
+        ends += [end[last:row], size + inner[1]]
+        last = row + 1
+        content.append(undone)
+        size += len(undone)
+    whole = np.concatenate([*begins, begin[last:]]), np.concatenate([*ends, end[last:]])
+    return _padded(content), *whole
 
 
 def _padded(parts: Sequence[bytes]) -> npt.NDArray[np.uint8]:
