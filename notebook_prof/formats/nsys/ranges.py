@@ -234,10 +234,6 @@ def _arguments(
         rows.floats(each) if kind == FLOATS else rows.ints(each, MISSING) for each, kind in _VALUES.items()
     ]
     columns.append(json.codes)
-    empty = (0, 0, *(np.nan if kind == FLOATS else MISSING for kind in _VALUES.values()), -1)
-    pairs = zip(columns, empty, strict=True)
-    if all(np.array_equal(column, np.full(len(rows), value), equal_nan=True) for column, value in pairs):
-        return
     code, first = groups(*columns)
     domains, categories = _registered(every, _DOMAIN, "domainId"), _registered(every, _CATEGORY, "category")
     objects = []

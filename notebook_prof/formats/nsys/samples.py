@@ -44,7 +44,6 @@ def add_gpu_metrics(session: NsysSession) -> None:
     keys = zip(catalogue.ints("typeId").tolist(), catalogue.ints("metricId").tolist(), strict=True)
     names = dict(zip(keys, texts_in(text), strict=False))
     value, ts = rows.floats("value"), rows.ints("timestamp", 0) + session.base
-
     percent = {key for key, name in names.items() if "%" in name}
 
     def track(kind: int, metric: int) -> int:
