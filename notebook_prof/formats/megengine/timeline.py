@@ -204,11 +204,8 @@ def read_timeline(data: bytes, builder: TraceBuilder) -> None:
 
 
 def _base_ns(file: TimelineFile) -> int:
-    """Return the Unix time at which the profile started. In older files it is in an event."""
-    metadata = file.metadata
-    if not isinstance(metadata, dict) or "localTime" not in metadata:
-        metadata = next((row.args for row in file.rows if row.name == "Metadata" and row.args), {})
-    text = str(metadata.get("localTime", ""))
+    """Return the Unix time at which the profile started; 0 if the file does not have it."""
+    text = str(file.metadata.get("localTime", "")) if isinstance(file.metadata, dict) else ""
     return int(text) if text.isdecimal() and len(text) < 20 and int(text) < 1 << 62 else 0
 
 

@@ -8,19 +8,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from . import File, minddata
-from .operators import (
-    COUNT_NS,
-    clock_of,
-    device_executions,
-    host_executions,
-    named_points,
-    split,
-    stage_device,
-    stage_host,
-    stage_steps,
-    step_trace,
-)
+from . import File, minddata, operators
 from .placement import Placement, place_timeline
 from .rows import Timeline, aicpu_lines, aicpu_records, lanes, timeline, training_trace
 from .staging import Staging, json_value, ns_of
@@ -94,7 +82,7 @@ class Rank:
                 track=self.staging.track(self.rank, f"NPU {self.rank} AI CPU", "stream"),
                 name=table["type"],
                 category="kernel",
-                phase=[split(name).phase for name in table["type"]],
+                phase=[operators.split(name).phase for name in table["type"]],
                 device=self.rank,
             )
             moved = table.assign(start_ns=start + shift, end_ns=end + shift)
@@ -113,7 +101,7 @@ class Rank:
         skip: set[str] = {"aicpu"} if "aicpu" in self.files else set()
         host = pd.DataFrame()
         if "cpu_times" in self.files:
-            host = host_executions(self._data("cpu_times"), self.report)
+            host = operators.host_executions(self._data("cpu_times"), self.report)
         if any(_tells_more(lines, len(host)) for lines in drawn.values()):
             host = host[:0]
         if len(host):
@@ -123,9 +111,9 @@ class Rank:
             self._host = int(threads[0]) if len(threads) == 1 else None
         device = pd.DataFrame()
         if "operator_times" in self.files:
-            device = device_executions(self._data("operator_times"), self.report)
+            device = operators.device_executions(self._data("operator_times"), self.report)
         if len(device):
-            stage_device(device, self.shapes, self.staging, self.rank)
+            operators.stage_device(device, self.shapes, self.staging, self.rank)
             parts.append(device[["full", "ts", "dur"]])
             skip |= {"device"}
         if "step_trace" in self.files:
@@ -135,7 +123,7 @@ class Rank:
             parts.append(self._timeline(kind, lines, own, device))
         if len(host):
             # after the timelines: of slices that start and end together, the scope is the outer one
-            stage_host(host, self._data("cpu_framework"), self.staging, self.rank)
+            operators.stage_host(host, self._data("cpu_framework"), self.staging, self.rank)
         none = pd.DataFrame({"full": [], "ts": [], "dur": []})
         return pd.concat(parts, ignore_index=True) if parts else none
 
@@ -179,10 +167,10 @@ class Rank:
         if kind == "msprof":
             return "msprof", 0
         if not roles.isin(["device", "aicpu", "communication"]).any() or roles.isin(["python", "host"]).any():
-            return clock_of(slices["ts"].to_numpy()), 0
+            return operators.clock_of(slices["ts"].to_numpy()), 0
         if len(slices) and int(slices["ts"].min()) > 10**18:
             return "unix", 0
-        count, valid = ns_of([self._data("min_cycle").decode(errors="replace").strip()], COUNT_NS)
+        count, valid = ns_of([self._data("min_cycle").decode(errors="replace").strip()], operators.COUNT_NS)
         if valid[0]:
             return "device", int(count[0])
         drawn = slices["ts"][roles == "device"]
@@ -193,7 +181,7 @@ class Rank:
     def _step_trace(self, runs: pd.DataFrame) -> None:
         clock = "device"
         if "step_trace" in self.files:
-            steps, average, reduces = step_trace(self._data("step_trace"), self.report)
+            steps, average, reduces = operators.step_trace(self._data("step_trace"), self.report)
             self.staging.table("step_trace_average", average, self.rank)
         elif "raw_training_trace" in self.files:
             steps, reduces = training_trace(self._data("raw_training_trace"), self.report)
@@ -204,10 +192,10 @@ class Rank:
             return
         named = bool(self.staging.fp_point or self.staging.bp_point)
         if len(steps) and (named or "fp_ns" not in steps):
-            phases = [split(str(full)).phase for full in runs["full"]]
-            steps = named_points(steps, runs, self.staging, phases)
+            phases = [operators.split(str(full)).phase for full in runs["full"]]
+            steps = operators.named_points(steps, runs, self.staging, phases)
         if len(steps):
-            stage_steps(steps, reduces, self.staging, self.rank, clock)
+            operators.stage_steps(steps, reduces, self.staging, self.rank, clock)
 
     def _data_pipeline(self) -> None:
         staging, rank = self.staging, self.rank
@@ -219,18 +207,18 @@ class Rank:
         if "next_queue" in self.files:
             waits = minddata.next_queue(self._data("next_queue"), self.report)
             minddata.stage_next_queue(waits, staging, rank)
-        operators = pd.DataFrame()
+        pipeline = pd.DataFrame()
         if "pipeline" in self.files:
-            operators = minddata.pipeline(self._data("pipeline"), self.report, self.files["pipeline"].name)
+            pipeline = minddata.pipeline(self._data("pipeline"), self.report, self.files["pipeline"].name)
         elif "pipeline_raw" in self.files:
-            operators = minddata.pipeline_raw(self._data("pipeline_raw"), self.report)
+            pipeline = minddata.pipeline_raw(self._data("pipeline_raw"), self.report)
         cpu, facts = pd.DataFrame(), dict[str, Any]()
         if "minddata_cpu" in self.files:
             name = self.files["minddata_cpu"].name
             cpu, facts = minddata.processor(self._data("minddata_cpu"), self.report, name)
         if facts:
             staging.builder.metadata.setdefault("processor", facts)
-        minddata.stage_samples(operators, cpu, staging, rank)
+        minddata.stage_samples(pipeline, cpu, staging, rank)
 
 
 def _tells_more(lines: Timeline, n: int) -> bool:

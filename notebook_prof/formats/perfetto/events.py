@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from ...readers.codec.columns import marked, per_group, texts
+from ...readers.codec.columns import marked, per_group
 from ...readers.codec.protobuf import Fields, text_column
 from ...readers.events import add_arguments, argument_rows, report_unpaired, stream_tracks
 from ...readers.trace_event.slices import CATEGORY_OF_WORD
@@ -19,8 +19,6 @@ from ...trace.strings import Coded, by_value
 from ...trace.taxonomy import STEP_PREFIX, device_category, phase_of
 from .packets import (
     CATEGORIES,
-    COUNTER_DESCRIPTORS,
-    GPU_COUNTER,
     GPU_STAGE,
     NAMES,
     SPECIFICATIONS,
@@ -315,33 +313,3 @@ def add_stages(stages: Stages, builder: TraceBuilder) -> None:
         device=stages.device,
         stream=stages.stream,
     )
-
-
-def add_gpu_counters(packets: Packets, builder: TraceBuilder) -> None:
-    """Put counters of GPUs into the builder, with the names in their descriptors."""
-    owner, fields = packets.messages(GPU_COUNTER)
-    if not len(owner):
-        return
-    names = _counter_names(packets, fields)
-    values = fields.occurrences(2)
-    counters, event = fields.inside(values), values.owner
-    number, device = counters.ints(1, 0), np.clip(fields.ints(3, 0)[event], 0, 32_767)
-    whole = counters.ints(2, np.iinfo(np.int64).min)
-    value = np.where(whole == np.iinfo(np.int64).min, counters.floats(3), whole)
-    ts = (packets.ts[owner] + packets.unix_offset)[event]
-    for gpu, counter in sorted(set(zip(device.tolist(), number.tolist(), strict=True))):
-        own = (device == gpu) & (number == counter) & ~np.isnan(value)
-        name = names.get(counter) or f"counter {counter}"
-        track = builder.track(f"GPU {gpu} {name}", "counter", device=gpu)
-        builder.counter(track, ts[own], value[own])
-
-
-def _counter_names(packets: Packets, fields: Fields) -> dict[int, str]:
-    result: dict[int, str] = {}
-    _, interned = packets.entries(COUNTER_DESCRIPTORS)
-    for outer, number in ((fields, 1), (interned, 2)):
-        descriptors = outer.inside(outer.occurrences(number))
-        specs = descriptors.inside(descriptors.occurrences(1))
-        named = zip(specs.ints(1, 0).tolist(), texts(text_column(specs, 2)), strict=True)
-        result |= {number: name for number, name in named if name}
-    return result

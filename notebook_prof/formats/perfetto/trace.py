@@ -14,17 +14,17 @@ from ...readers.codec.protobuf import Fields, coded_texts
 from ...trace.arrays import IntArray, consecutive, positions
 from ...trace.builder import TraceBuilder
 from ...trace.strings import Coded
+from . import packets as packets_of
 from .events import (
     Stages,
     TrackEvents,
     add_counters,
     add_events,
     add_flows,
-    add_gpu_counters,
     add_stages,
     paired,
 )
-from .packets import CALLSTACKS, FRAMES, FTRACE, FUNCTIONS, PERF_SAMPLE, STACK_SAMPLE, Packets, interned_keys
+from .packets import CALLSTACKS, FRAMES, FTRACE, FUNCTIONS, PERF_SAMPLE, Packets, interned_keys
 from .torch import add_torch, is_torch
 from .tracks import Annotations, PerfettoTracks
 
@@ -162,6 +162,10 @@ def _first_ready(ready: pd.DataFrame, runs: pd.DataFrame) -> IntArray:
 
 
 _SAMPLES_ADVICE: Final = "open it at ui.perfetto.dev to see them"
+_NOT_USED: Final = (
+    (packets_of.STACK_SAMPLE, "stack-samples-not-used", "stack_sample packets of Perfetto 58 and later"),
+    (packets_of.GPU_COUNTER, "gpu-counters-not-used", "gpu_counter_event packets"),
+)
 
 
 def read_trace(data: bytes, builder: TraceBuilder) -> None:
@@ -181,7 +185,6 @@ def read_trace(data: bytes, builder: TraceBuilder) -> None:
         add_flows(events, row, handle, tracks, builder)
         add_stages(stages, builder)
     add_counters(events, tracks, builder)
-    add_gpu_counters(packets, builder)
     _add_samples(packets, tracks, builder)
     add_scheduling(packets, tracks, builder)
     _report(packets, events, builder)
@@ -198,9 +201,9 @@ def _report(packets: Packets, events: TrackEvents, builder: TraceBuilder) -> Non
     add, broken = builder.report.add, packets.fields.broken + events.fields.broken
     example, effect = "a field that reaches beyond its packet", "the fields after it are missing"
     add("broken-message", "loss", broken, example, effect)
-    samples = len(packets.fields.occurrences(STACK_SAMPLE).owner)
-    example, effect = "stack_sample packets of Perfetto 58 and later", "these samples are left out"
-    add("stack-samples-not-used", "loss", samples, example, effect, _SAMPLES_ADVICE)
+    for number, code, example in _NOT_USED:
+        count = len(packets.fields.occurrences(number))
+        add(code, "loss", count, example, "these packets are left out", _SAMPLES_ADVICE)
     unknown = int((events.kind == 0).sum())
     add("row-not-used", "loss", unknown, "track events without a type that is shown", "left out")
 
