@@ -85,18 +85,12 @@ def test_memory_is_the_allocators_total(tmp_path: Path) -> None:
     assert trace.report["broken-row"].count == 1
 
 
-def test_older_files_tell_the_time_in_an_event(tmp_path: Path) -> None:
-    metadata = {"name": "Metadata", "ph": "I", "ts": 0, "pid": 5, "args": {"localTime": 1700000000000000000}}
-    trace = read_trace(write(tmp_path, metadata, mark("X", "OpDispatch", 1, 0)))
-    assert trace.metadata["start_unix_ns"] == 1700000000000000000
-
-
 def test_a_graph_without_profile_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a").write_text('{"graph_exec": {"operator": {}}}')
     with pytest.raises(FormatError, match="profiler"):
         read_trace(tmp_path / "a")
     (tmp_path / "b").write_text('{"profiler": {"opr_footprint": {')
-    with pytest.raises(FormatError, match="not valid JSON"):
+    with pytest.raises(FormatError, match="cannot be read as MegEngine's JSON"):
         read_trace(tmp_path / "b")
 
 

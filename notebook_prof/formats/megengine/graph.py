@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from ...errors import FormatError
-from ...readers.codec.tolerant_json import UNDECODABLE
+from ...readers.codec.tolerant_json import decode_object
 from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
 from ...trace.report import ImportReport
@@ -46,12 +46,7 @@ def read_graph(data: bytes, builder: TraceBuilder) -> None:
     """Read the profile of a static graph."""
     # Every operator is a slice on its computing node (category kernel, from its start to its end), and one on
     # the host thread that dispatched it (category launch); `correlation` is the operator's id.
-    try:
-        file = msgspec.json.decode(data.rstrip(b"\x00 \t\r\n"))
-    except UNDECODABLE as error:
-        raise FormatError(
-            f"this profile of a static graph is not valid JSON ({error}); save get_profile() again"
-        ) from error
+    file = decode_object(data, Any, "MegEngine's")
     profiler, graph = _part(file, "profiler"), _part(file, "graph_exec")
     if not profiler:
         raise FormatError("there is no 'profiler' in it: this is not a get_profile() of MegEngine")

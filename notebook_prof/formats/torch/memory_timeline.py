@@ -9,13 +9,12 @@ import pickletools
 import re
 from typing import Any, Final, NoReturn
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from ...errors import FormatError
-from ...readers.codec.tolerant_json import UNDECODABLE
+from ...readers.codec.tolerant_json import decode_object
 from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
 from ...trace.intervals import as_ints
@@ -25,7 +24,6 @@ CATEGORIES: Final = (
     "unknown",
 )  # fmt: skip
 _PREEXISTING, _CREATE, _VERSION, _DESTROY = 1, 2, 3, 4
-_SPACE: Final = b" \t\r\n"
 _MOST: Final = 2**53
 
 
@@ -35,7 +33,7 @@ def read_timeline(data: bytes, builder: TraceBuilder, device: int) -> None:
     # (new version, in pairs that move bytes to another category) and 4 (destroyed). They have no addresses: a
     # destroyed block is assumed to be the oldest one of its size. Levels are `[times in µs, bytes by
     # category]`; the first of nine columns is not used. The file does not say which device it is about.
-    content = _decoded(data, builder)
+    content = decode_object(data, Any, "a memory timeline's")
     if not isinstance(content, list):
         raise FormatError(f"a memory timeline is a list, and this is a {type(content).__name__}")
     builder.metadata["memory_device"] = device
@@ -47,24 +45,6 @@ def read_timeline(data: bytes, builder: TraceBuilder, device: int) -> None:
         _levels(content[0], content[1], builder, device)
     else:
         _read_events(content, builder, device)
-
-
-def _decoded(data: bytes, builder: TraceBuilder) -> Any:
-    data = data.rstrip(_SPACE + b"\x00")
-    try:
-        return msgspec.json.decode(data)
-    except UNDECODABLE as error:
-        problem = error
-    # what is whole ends with the last bracket of a row
-    cut = data[: data.rfind(b"]") + 1]
-    for closing in (b"", b"]", b"]]"):
-        try:
-            content = msgspec.json.decode(cut + closing)
-        except UNDECODABLE:
-            continue
-        builder.report.truncated(str(problem), "the last rows are missing", advice="copy the file again")
-        return content
-    raise FormatError(f"a memory timeline is JSON, and this is not: {problem}") from problem
 
 
 def _is_levels(content: list[Any]) -> bool:
