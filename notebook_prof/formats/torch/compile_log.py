@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -14,6 +14,7 @@ from ...errors import FormatError
 from ...readers.codec.tolerant_json import UNDECODABLE
 from ...trace.builder import TraceBuilder
 from ...trace.nesting import pair
+from ...trace.report import ImportReport
 
 _LINE: Final = rb"[VDIWEC]\d{4} \d\d:\d\d:\d\d\.\d+ (\d+) [^\]\n]*\] "
 _RECORD: Final = re.compile(
@@ -30,42 +31,35 @@ _SUFFIX: Final = " (dynamo_timed)"
 """Suffix that torch's profiler adds to the names of the same ranges."""
 
 
-def read_logs(logs: Iterable[Iterable[bytes]], builder: TraceBuilder) -> None:
-    """Put the compilations in logs into `builder`. Each log comes in pieces."""
-    read = []
-    for pieces in logs:
-        read.append(_Log())
-        read[-1].read(pieces, builder)
-    _put(read, builder)
-
-
-class _Log:
+class _Log(NamedTuple):
     """The log of one process."""
 
-    def __init__(self) -> None:
-        self.pid: int | None = None
-        self.rank: int | None = None
-        self.events: list[dict[str, Any]] = []
-        self.metrics: list[dict[str, Any]] = []
+    pid: int | None
+    rank: int | None
+    events: list[dict[str, Any]]
+    metrics: list[dict[str, Any]]
 
-    def read(self, pieces: Iterable[bytes], builder: TraceBuilder) -> None:
-        """Read the records of a log, counting broken ones."""
-        broken: list[bytes] = []
-        for process, text, payload in (match.groups() for match in _records(pieces)):
-            try:
-                record = msgspec.json.decode(text)
-                if "chromium_event" in record:
-                    event = msgspec.json.decode(payload.replace(b"\n\t", b"\n"))
-                    self.events += [event] if isinstance(event, dict) else []
-                self.metrics += [record[name] for name in _METRICS if isinstance(record.get(name), dict)]
-            except UNDECODABLE:
-                broken.append(text[:_EXAMPLE])
-                continue
-            self.pid = int(process)
-            self.rank = record.get("rank", self.rank)
-        example, effect = (broken or [b""])[0], "these compilations, or parts of them, are left out"
-        advice = "a killed process leaves its last line incomplete"
-        builder.report.broken_rows(len(broken), example.decode("utf-8", "replace"), effect, advice)
+
+def _read_log(pieces: Iterable[bytes], report: ImportReport) -> _Log:
+    pid = rank = None
+    events: list[dict[str, Any]] = []
+    metrics: list[dict[str, Any]] = []
+    broken: list[bytes] = []
+    for process, text, payload in (match.groups() for match in _records(pieces)):
+        try:
+            record = msgspec.json.decode(text)
+            if "chromium_event" in record:
+                event = msgspec.json.decode(payload.replace(b"\n\t", b"\n"))
+                events += [event] if isinstance(event, dict) else []
+            metrics += [record[name] for name in _METRICS if isinstance(record.get(name), dict)]
+        except UNDECODABLE:
+            broken.append(text[:_EXAMPLE])
+            continue
+        pid, rank = int(process), record.get("rank", rank)
+    example, effect = (broken or [b""])[0], "these compilations, or parts of them, are left out"
+    advice = "a killed process leaves its last line incomplete"
+    report.broken_rows(len(broken), example.decode("utf-8", "replace"), effect, advice)
+    return _Log(pid, rank, events, metrics)
 
 
 def _records(pieces: Iterable[bytes]) -> Iterator[re.Match[bytes]]:
@@ -79,8 +73,9 @@ def _records(pieces: Iterable[bytes]) -> Iterator[re.Match[bytes]]:
     yield from _RECORD.finditer(tail)
 
 
-def _put(logs: list[_Log], builder: TraceBuilder) -> None:
-    """Put tracks, slices and the table of compilations of all processes into `builder`."""
+def read_logs(every: Iterable[Iterable[bytes]], builder: TraceBuilder) -> None:
+    """Put tracks, slices and the table of compilations in logs, each in pieces, into `builder`."""
+    logs = [_read_log(pieces, builder.report) for pieces in every]
     rows = [[compilation_row(metrics.get) for metrics in log.metrics] for log in logs]
     if not any(rows) and not any(log.events for log in logs):
         raise FormatError("nothing was compiled while this was logged")
