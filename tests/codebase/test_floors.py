@@ -93,7 +93,7 @@ def test_a_room_is_imported_when_a_file_of_its_own_is_met() -> None:
         "readers(); loaded(); read_trace('tests/data/megengine/profiling_train.json.gz'); loaded()"
     )
     before, after = ({*line.split()} for line in run_python(code, cwd=ROOT).stdout.splitlines())
-    probes = {"mindspore.files", "rocm.csv_kinds"}  # these recognise their files
+    probes = {"rocm.csv_kinds"}  # it recognises its files
     assert {name.removeprefix("notebook_prof.formats.") for name in before if name.count(".") > 2} == probes
     met = {name.removeprefix("notebook_prof.formats.") for name in after - before}
     assert met == {"megengine.graph", "megengine.nodes"}

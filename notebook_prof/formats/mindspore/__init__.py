@@ -213,9 +213,10 @@ class MindSporeReader(FolderReader):
         numbers = {file.rank for file in files if file.rank >= 0}
         # files without a number (msprof's of 2.2 and later) belong to the only rank
         lowest = min(numbers, default=0)
-        staging = Staging(builder, numbered=bool(numbers), **self._points)
+        fp_point, bp_point = (self._points.get(option, "") for option in _OPTIONS)
+        staging = Staging(builder, fp_point, bp_point, bool(numbers))
         for rank in sorted(numbers or {0}):
-            own = {file.kind: file for file in files if (lowest if file.rank < 0 else file.rank) == rank}
+            own = {file.kind: file.name for file in files if (lowest if file.rank < 0 else file.rank) == rank}
             Rank(own, content, staging, rank).read()
         staging.pour()
         if not staging.used:

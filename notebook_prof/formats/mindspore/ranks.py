@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from . import File, minddata, operators
+from . import minddata, operators
 from .placement import Placement, place_timeline
 from .rows import Timeline, aicpu_lines, aicpu_records, lanes, timeline, training_trace
 from .staging import Staging, json_value, ns_of
@@ -19,13 +19,13 @@ _REDUNDANT_EFFECT: Final = "not read: other files have the same data, more exact
 
 
 class Rank:
-    """The files of one rank, by kind, while they are read."""
+    """The files of one rank, their names by kind, while they are read."""
 
     # Of files with the same data, the exact one is used: executions in nanoseconds before timelines in
     # microseconds, unless the timeline has the full names; msprof's whole timeline before its parts.
 
     def __init__(
-        self, files: dict[str, File], content: Callable[[str], bytes], staging: Staging, rank: int
+        self, files: dict[str, str], content: Callable[[str], bytes], staging: Staging, rank: int
     ) -> None:
         self.files, self.content, self.staging, self.rank = files, content, staging, rank
         self.report = staging.builder.report
@@ -37,8 +37,7 @@ class Rank:
     def read(self) -> None:
         """Read everything."""
         self._facts()
-        for kind in self.files:
-            name = self.files[kind].name
+        for kind, name in self.files.items():
             for key, table in summary_tables(kind, self._data(kind), name, self.report).items():
                 if key == "framework":
                     named = dict(zip(table["full_name"], table["shapes"], strict=True))
@@ -50,22 +49,23 @@ class Rank:
         if "aicpu" not in self.files:
             # the files behind MindSpore's table
             lines, records = aicpu_lines(self._data("aicpu_text")), aicpu_records(self._data("raw_aicpu"))
-            self._aicpu(aicpu_table(lines if len(lines) else records, self.report))
+            table = aicpu_table(lines if len(lines) else records, self.report)
+            self._aicpu(table.astype({"serial": "int64"}))
         runs = self._executions()
         self._step_trace(runs)
         self._msprof_parts()
         self._data_pipeline()
-        unused = [file.name for kind, file in self.files.items() if kind in _REDUNDANT]
+        unused = [name for kind, name in self.files.items() if kind in _REDUNDANT]
         self.report.add("redundant-file", "info", len(unused), ", ".join(unused[:3]), _REDUNDANT_EFFECT)
 
     def _data(self, kind: str) -> bytes:
-        return self.content(self.files[kind].name) if kind in self.files else b""
+        return self.content(self.files[kind]) if kind in self.files else b""
 
     def _facts(self) -> None:
         metadata = self.staging.builder.metadata
         for kind, key in (("profiler_info", "profiler"), ("step_points", "step_points")):
             if kind in self.files:
-                value = json_value(self._data(kind), self.report, self.files[kind].name)
+                value = json_value(self._data(kind), self.report, self.files[kind])
                 if isinstance(value, dict):
                     metadata.setdefault(key, value)
         version = metadata.get("profiler", {}).get("ms_version")
@@ -209,12 +209,12 @@ class Rank:
             minddata.stage_next_queue(waits, staging, rank)
         pipeline = pd.DataFrame()
         if "pipeline" in self.files:
-            pipeline = minddata.pipeline(self._data("pipeline"), self.report, self.files["pipeline"].name)
+            pipeline = minddata.pipeline(self._data("pipeline"), self.report, self.files["pipeline"])
         elif "pipeline_raw" in self.files:
             pipeline = minddata.pipeline_raw(self._data("pipeline_raw"), self.report)
         cpu, facts = pd.DataFrame(), dict[str, Any]()
         if "minddata_cpu" in self.files:
-            name = self.files["minddata_cpu"].name
+            name = self.files["minddata_cpu"]
             cpu, facts = minddata.processor(self._data("minddata_cpu"), self.report, name)
         if facts:
             staging.builder.metadata.setdefault("processor", facts)
