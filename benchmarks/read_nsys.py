@@ -149,9 +149,8 @@ def by_read_sql(path: Path) -> Callable[[], int]:
 def by_reader(path: Path, side: str) -> Callable[[], int]:
     """What does it with the reader."""
     from notebook_prof.formats.nsys import NsysReader
-    from notebook_prof.formats.nsys.device import DeviceWork
     from notebook_prof.formats.nsys.samples import launching_calls
-    from notebook_prof.formats.nsys.session import NsysSession, pid_of
+    from notebook_prof.formats.nsys.session import NsysSession, NsysWork, pid_of
     from notebook_prof.readers import read_trace
     from notebook_prof.readers.codec.columns import INTS, TEXTS
     from notebook_prof.readers.codec.sqlite import Database
@@ -169,7 +168,7 @@ def by_reader(path: Path, side: str) -> Callable[[], int]:
         count = 0
         for events in (kernels, copies):
             number = events.ints("correlationId")
-            work = DeviceWork(pid_of(events.ints("globalPid")), number, number)
+            work = NsysWork(pid_of(events.ints("globalPid")), number, number)
             count += len(launching_calls(calls, pid, work)[0])
         return count
 
