@@ -80,15 +80,15 @@ def stage_host_queue(table: pd.DataFrame, staging: Staging, rank: int) -> None:
         staging.table("minddata_queue", table, rank)
 
 
-def next_queue(data: bytes, report: ImportReport) -> pd.DataFrame:
-    """Read ``minddata_aicpu_<id>.txt``, whose times are in µs."""
+def next_queue(data: bytes, unit_ns: float, report: ImportReport) -> pd.DataFrame:
+    """Read ``minddata_aicpu_<id>.txt`` (µs) or ``minddata_getnext_profiling_<id>.txt`` (ns)."""
     # Lines that begin with GetNext hold start, end and the queue's size after it; tables of r0.5 have a
     # header.
     lines = pd.Series(data.replace(b"\x00", b"\n").decode(errors="replace").splitlines(), dtype="object")
     lines = lines[lines.str.startswith("GetNext")]
     fields = lines.str.split(n=4, expand=True).reindex(columns=range(4))
-    start, begun = ns_of(fields[1], 1e3)
-    end, ended = ns_of(fields[2], 1e3)
+    start, begun = ns_of(fields[1], unit_ns)
+    end, ended = ns_of(fields[2], unit_ns)
     size = pd.to_numeric(fields[3], errors="coerce").to_numpy(np.float64)
     good = begun & ended & (end >= start)
     report.broken_rows(~good, lambda i: lines.iloc[i], "these lines are left out")

@@ -204,9 +204,10 @@ class Rank:
             table = minddata.host_queue(self._data(queue), self.report)
             if len(table):
                 minddata.stage_host_queue(table, staging, rank)
-        if "next_queue" in self.files:
-            waits = minddata.next_queue(self._data("next_queue"), self.report)
-            minddata.stage_next_queue(waits, staging, rank)
+        for kind, unit in (("next_queue_us", 1e3), ("next_queue_ns", 1.0)):
+            if kind in self.files:
+                waits = minddata.next_queue(self._data(kind), unit, self.report)
+                minddata.stage_next_queue(waits, staging, rank)
         pipeline = pd.DataFrame()
         if "pipeline" in self.files:
             pipeline = minddata.pipeline(self._data("pipeline"), self.report, self.files["pipeline"])

@@ -5,6 +5,7 @@ key in ``tables``         columns beside ``rank``
 ========================  =============================================================================
 ``operator_types``        ``side type count per_step total_ns mean_ns share``
 ``operator_details``      ``side type name full_name count total_ns mean_ns share subgraph``
+``activities``            ``name type full_name stream block grid count total_ns mean_ns max_ns min_ns``
 ``framework``             ``full_name name type subgraph task stream block_dim shapes`` and ``info``
 ``aicpu``                 ``serial type total_ns dispatch_ns start_ns end_ns``
 ``flops``                 ``full_name flops flops_per_s utilization`` (and ``vector_…``)
@@ -13,7 +14,7 @@ key in ``tables``         columns beside ``rank``
 ``kernel_details`` …      as in the file
 ========================  =============================================================================
 
-``side`` is ``AI Core`` or ``Host``; ``share`` is of all rows of the file.
+``side`` is ``AI Core``, ``AI CPU``, ``Host`` or ``GPU``; ``share`` is of all rows of the file.
 """
 
 from __future__ import annotations
@@ -74,9 +75,9 @@ def _text(frame: pd.DataFrame, *names: str) -> pd.Series:
     return next((frame[name] for name in names if name in frame), pd.Series("", index=frame.index))
 
 
-def _types(frame: pd.DataFrame, report: ImportReport, side: str) -> pd.DataFrame:
-    times = _first(frame, "total_time", "execution_time", "total_compute_time")
-    total = numbers(frame, times, _MS)
+def _types(frame: pd.DataFrame, report: ImportReport, side: str, unit: float) -> pd.DataFrame:
+    times = _first(frame, "total_time", "execution_time", "total_compute_time", "total_time(us)")
+    total = numbers(frame, times, unit)
     per_step = numbers(frame, "execution_frequency(per-step)")
     count = numbers(frame, _first(frame, "type_occurrences", "execution_frequency"))
     table = {"side": side, "type": _text(frame, "kernel_type", "op_type"), "count": count}
@@ -98,13 +99,26 @@ def _aicore_details(frame: pd.DataFrame, report: ImportReport) -> pd.DataFrame:
     )
 
 
-def _details(frame: pd.DataFrame, report: ImportReport) -> pd.DataFrame:
-    total, mean = (numbers(frame, f"{name}(ms)", _MS) for name in ("op_total_time", "op_avg_time"))
+def _details(frame: pd.DataFrame, report: ImportReport, side: str, unit: float) -> pd.DataFrame:
+    total, mean = (
+        numbers(frame, _first(frame, f"{name}(ms)", f"{name}(us)", name), unit)
+        for name in ("op_total_time", "op_avg_time")
+    )
     texts = {"type": "op_type", "name": "op_name", "subgraph": "subgraph"}
     table = {key: _text(frame, column) for key, column in texts.items()}
-    table["full_name"] = _text(frame, "full_op_name")
+    table["full_name"] = _text(frame, "full_op_name", "op_full_name")
     table |= {"count": numbers(frame, "op_occurrences"), "total_ns": total, "mean_ns": mean}
-    return pd.DataFrame({"side": frame.get("op_side", "Host"), **table, "share": _shares(total)})
+    return pd.DataFrame({"side": frame.get("op_side", side), **table, "share": _shares(total)})
+
+
+def _activity(frame: pd.DataFrame, report: ImportReport) -> pd.DataFrame:
+    texts = {"name": "name", "type": "type", "full_name": "op_full_name", "block": "block_dim"}
+    texts |= {"grid": "grid_dim", "stream": "stream_id"}
+    table = {key: _text(frame, column) for key, column in texts.items()}
+    table["count"] = numbers(frame, "occurrences")
+    for part, word in (("total", "total"), ("mean", "avg"), ("max", "max"), ("min", "min")):
+        table[f"{part}_ns"] = numbers(frame, f"{word}_duration", _US)
+    return pd.DataFrame(table)
 
 
 def _framework(frame: pd.DataFrame, report: ImportReport) -> pd.DataFrame:
@@ -177,10 +191,13 @@ def _hccl(frame: pd.DataFrame, report: ImportReport) -> pd.DataFrame:
 
 
 _CSV: Final[dict[str, tuple[Any, ...]]] = {
-    "aicore_types": ("operator_types", _types, "AI Core"),
-    "cpu_types": ("operator_types", _types, "Host"),
+    "aicore_types": ("operator_types", _types, "AI Core", _MS),
+    "cpu_types": ("operator_types", _types, "Host", _MS),
+    "gpu_types": ("operator_types", _types, "GPU", _US),
     "aicore_details": ("operator_details", _aicore_details),
-    "cpu_details": ("operator_details", _details),
+    "cpu_details": ("operator_details", _details, "Host", _MS),
+    "gpu_details": ("operator_details", _details, "GPU", _US),
+    "gpu_activity": ("activities", _activity),
     "framework": ("framework", _framework),
     "aicpu": ("aicpu", aicpu_table),
     "flops": ("flops", _flops),
@@ -191,5 +208,6 @@ _CSV: Final[dict[str, tuple[Any, ...]]] = {
 _AS_IT_IS: Final = ("kernel_details", "operator_details", "step_trace_time", "cluster_step_trace_time")
 _JSON: Final = (
     "flops_summary", "flops_scope", "timeline_summary", "cpu_timeline_summary", "gpu_timeline_summary",
-    "dynamic_shapes", "communication", "cluster_communication", "pipeline_summary",
+    "dynamic_shapes", "memory_summary", "parallel_strategy", "communication", "cluster_communication",
+    "pipeline_summary",
 )  # fmt: skip

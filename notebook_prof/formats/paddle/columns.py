@@ -57,9 +57,15 @@ _PHASE: Final = {
     "Communication": "communication",
 }
 
+_KERNEL_LAUNCH: Final = " kernel launch"
 
-def event_type(number: int) -> str:
+
+def event_type(number: int, name: str) -> str:
     """Return Paddle's word for a type number; ``Unknown <n>`` beyond the known ones."""
+    # Some versions of 2022 and 2023 used 15 for the runtime calls of MLU devices; names distinguish them from
+    # Paddle 3's kernel launches.
+    if number == EVENT_TYPES.index("DygraphKernelLaunch") and not name.endswith(_KERNEL_LAUNCH):
+        return "MluRuntime"
     return EVENT_TYPES[number] if 0 <= number < len(EVENT_TYPES) else f"Unknown {number}"
 
 

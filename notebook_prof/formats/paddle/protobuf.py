@@ -140,7 +140,7 @@ class _PaddleMessages:
         if _int(event, 3) == 0 and not 0 <= _int(event, 4) < _LIMIT:  # the root that stands for the thread
             return kind, -1
         start, end, name = _time(event, 3), _time(event, 4), text(self.data, event.get(1))
-        word = event_type(kind)
+        word = event_type(kind, name)
         self.rows.append(
             [start, end - start, name, word, _int(event, 5), _int(event, 6), -1, -1, -1, None, None]
         )
@@ -164,7 +164,7 @@ class _PaddleMessages:
 
     def _device(self, event: dict[int, int | Span]) -> None:
         start, end, name = _time(event, 3), _time(event, 4), text(self.data, event.get(1))
-        word = event_type(_int(event, 2))
+        word = event_type(_int(event, 2), name)
         if word not in DEVICE_TYPES:
             word = "Kernel"
         device, stream, correlation = _int(event, 5), _int(event, 7), _int(event, 8)
