@@ -150,6 +150,21 @@ def test_a_snapshot_that_torch_made_has_the_totals_that_torch_prints(data: Path)
     assert set(live["addr"]) == set(active["addr"])
 
 
+def test_old_snapshots_are_lists_of_segments(tmp_path: Path) -> None:
+    history = [{"real_size": 500, "frames": frames("f")}]
+    blocks = [
+        {"size": 512, "state": "active_allocated", "history": history},
+        {"size": 1536, "state": "inactive"},
+    ]
+    segment = {"device": 0, "address": 4096, "total_size": 2048, "segment_type": "small", "stream": 0}
+    old = [{**segment, "blocks": blocks}]
+    (tmp_path / "old").write_bytes(pickle.dumps(old, protocol=2))
+    trace = read_trace(tmp_path / "old")
+    assert trace.allocations[["addr", "bytes", "reserved"]].values.tolist() == [[4096, 512, 2048]]
+    assert trace.slices["name"].tolist() == ["f (train.py:7)"]
+    assert trace.metadata["tables"]["memory_blocks"]["addr"].tolist() == [4096, 4608]
+
+
 def test_what_newer_snapshots_have_is_named(tmp_path: Path) -> None:
     """Pinned memory of the host, and events that allocate nothing, as PyTorch 2.14 writes them."""
     old, new = snapshot(), snapshot()

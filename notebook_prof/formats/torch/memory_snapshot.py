@@ -17,24 +17,24 @@ _LIBRARY: Final = ("/torch/", "\\torch\\", "/site-packages/", "\\site-packages\\
 _MOST: Final = 1000
 
 
-Stacks = dict[int, tuple[int, str]]
-"""Keys and labels by the id of the list of frames, which a snapshot repeats for the same stack."""
+class SnapshotStacks:
+    """Interns the stacks of a snapshot."""
 
+    def __init__(self, builder: TraceBuilder) -> None:
+        self._builder = builder
+        # by id: a snapshot repeats the same list object for the same stack, so each list is inspected once
+        self._cache: dict[int, tuple[int, str]] = {}
 
-def _stacks(rows: list[dict[Any, Any]], stacks: Stacks, builder: TraceBuilder) -> tuple[Any, Any]:
-    """Return the keys of the rows' stacks, and the labels of their clearest frames; empty without frames."""
-    keys, labels = [], []
-    for row in rows:
-        frames, key, label = row.get("frames"), -1, ""
-        if isinstance(frames, list) and frames:
-            if id(frames) not in stacks:
-                usable = [_frame(frame) for frame in frames[:_MOST] if isinstance(frame, dict)]
-                stacks[id(frames)] = builder.stack(usable[::-1]), _label(usable)  # noqa: PD013 (no pandas)
-            key, label = stacks[id(frames)]
-        keys.append(key)
-        labels.append(label)
-    stack = np.array(keys, np.int64)
-    return pd.arrays.IntegerArray(stack, stack < 0), np.array(labels, dtype=object)
+    def of(self, frames: Any) -> tuple[int, str]:
+        """Return the key of a stack, and the label of its clearest frame; -1 and empty without frames."""
+        if not isinstance(frames, list) or not frames:
+            return -1, ""
+        stack = self._cache.get(id(frames))
+        if stack is None:
+            usable = [_frame(frame) for frame in frames[:_MOST] if isinstance(frame, dict)]
+            stack = self._builder.stack(usable[::-1]), _label(usable)  # noqa: PD013 (no pandas here)
+            self._cache[id(frames)] = stack
+        return stack
 
 
 def _frame(frame: dict[Any, Any]) -> tuple[str, str, int]:
@@ -71,14 +71,14 @@ _MOST_DEVICES: Final = 1024
 
 
 def read_snapshot(content: Any, builder: TraceBuilder) -> None:
-    """Put the result of ``torch.cuda.memory._snapshot()`` into `builder`."""
+    """Put the result of ``torch.cuda.memory._snapshot()``, a list before PyTorch 2.0, into `builder`."""
     # The history is a ring that keeps the latest events, so levels are counted back from the blocks that are
     # there at the end: level(t) = level(end) - Σ later changes. Allocated bytes are those tensors requested
     # (`requested_size`) and end with `free_requested`; reserved bytes are whole segments. Blocks from before
     # the history are allocated 1 µs before it begins. Each allocation is inside a slice of 1 ns named after
     # the code that requested it.
     segments, traces = _parts(content)
-    stacks: Stacks = {}
+    stacks = SnapshotStacks(builder)
     blocks = _blocks(segments, stacks, builder)
     histories = []
     devices = sorted({*blocks["device"].unique().tolist(), *(i for i, rows in enumerate(traces) if rows)})
@@ -87,16 +87,17 @@ def read_snapshot(content: Any, builder: TraceBuilder) -> None:
         events = _events(rows, device, stacks, builder)
         _fill(device, events, blocks[blocks["device"] == device], builder)
         histories.append(events)
-    _annotations(content.get("external_annotations"), builder)
-    # PyTorch 2.14's records of pinned host memory
-    parts = [content.get("host_segments"), *_list(content.get("host_traces"))]
-    builder.report.add(
-        "host-memory-not-used", "loss", sum(len(_list(part)) for part in parts),
-        "host_segments, host_traces", "pinned memory of the host is left out; the devices' is complete",
-        "read them from the pickle",
-    )  # fmt: skip
-    if isinstance(settings := content.get("allocator_settings"), dict):
-        builder.metadata["allocator_settings"] = settings
+    if isinstance(content, dict):
+        _annotations(content.get("external_annotations"), builder)
+        # PyTorch 2.14's records of pinned host memory
+        parts = [content.get("host_segments"), *_list(content.get("host_traces"))]
+        builder.report.add(
+            "host-memory-not-used", "loss", sum(len(_list(part)) for part in parts),
+            "host_segments, host_traces", "pinned memory of the host is left out; the devices' is complete",
+            "read them from the pickle",
+        )  # fmt: skip
+        if isinstance(settings := content.get("allocator_settings"), dict):
+            builder.metadata["allocator_settings"] = settings
     # `memory_blocks` has every block at the time of the snapshot, `memory_events` the history; `stack` in
     # them is a key of `trace.stacks`
     tables = builder.metadata.setdefault("tables", {})
@@ -106,6 +107,8 @@ def read_snapshot(content: Any, builder: TraceBuilder) -> None:
 
 
 def _parts(content: Any) -> tuple[list[Any], list[list[Any]]]:
+    if isinstance(content, list):
+        content = {"segments": content}
     if not isinstance(content, dict) or not {"segments", "device_traces"} & set(content):
         keys = f"with the keys {list(content)[:6]}" if isinstance(content, dict) else ""
         raise FormatError(
@@ -120,7 +123,7 @@ def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _blocks(segments: list[Any], stacks: Stacks, builder: TraceBuilder) -> pd.DataFrame:
+def _blocks(segments: list[Any], stacks: SnapshotStacks, builder: TraceBuilder) -> pd.DataFrame:
     """Return one row per block, by segment and address."""
     segment_rows = _dicts(segments, "segment", builder)
     inner = [_dicts(_list(segment.get("blocks")), "block", builder) for segment in segment_rows]
@@ -128,12 +131,12 @@ def _blocks(segments: list[Any], stacks: Stacks, builder: TraceBuilder) -> pd.Da
     home = np.repeat(np.arange(len(segment_rows)), [len(rows) for rows in inner]).astype(np.int64)
     size = _ints(blocks, "size", 0)
     requested = _ints(blocks, "requested_size", -1)
-    stack, label = _stacks(blocks, stacks, builder)
+    stacks_of_blocks = [stacks.of(_frames(block)) for block in blocks]
     sizes = np.array([len(rows) for rows in inner], np.int64)
     addresses = _addresses(blocks)
     if len(blocks) and not (addresses > 0).any():
         addresses = _laid_out(_addresses(segment_rows), home, size, sizes)
-    columns = {
+    frame = {
         "device": _ints(segment_rows, "device", 0)[home].astype(np.int16),
         "stream": _ints(segment_rows, "stream", 0)[home],
         "segment": _addresses(segment_rows)[home],
@@ -143,10 +146,20 @@ def _blocks(segments: list[Any], stacks: Stacks, builder: TraceBuilder) -> pd.Da
         "bytes": size,
         "requested_bytes": np.where(requested < 0, size, requested),
         "state": _texts(blocks, "state"),
-        "stack": stack,
-        "label": label,
+        "stack": pd.array([key for key, _ in stacks_of_blocks], dtype="Int64"),
+        "label": np.array([label for _, label in stacks_of_blocks], dtype=object),
     }
-    return pd.DataFrame(columns)
+    table = pd.DataFrame(frame)
+    table["stack"] = table["stack"].where(table["stack"] >= 0)
+    return table
+
+
+def _frames(block: dict[Any, Any]) -> Any:
+    """Return frames of a block; before PyTorch 2.1 they are in its history."""
+    history = block.get("history")
+    if "frames" not in block and isinstance(history, list) and history and isinstance(history[0], dict):
+        return history[0].get("frames")
+    return block.get("frames")
 
 
 def _laid_out(starts: Any, home: IntArray, size: IntArray, counts: IntArray) -> Any:
@@ -156,7 +169,7 @@ def _laid_out(starts: Any, home: IntArray, size: IntArray, counts: IntArray) -> 
     return starts[home] + (before - before[first][home]).astype(np.uint64)
 
 
-def _events(rows: list[Any], device: int, stacks: Stacks, builder: TraceBuilder) -> pd.DataFrame:
+def _events(rows: list[Any], device: int, stacks: SnapshotStacks, builder: TraceBuilder) -> pd.DataFrame:
     """Return the history of one device, oldest first."""
     events = _dicts(rows, "event", builder)
     code_of_action = {action: i for i, action in enumerate(ACTIONS)}
@@ -164,7 +177,8 @@ def _events(rows: list[Any], device: int, stacks: Stacks, builder: TraceBuilder)
     known = (code_of_action.get(action, -1) if isinstance(action, str) else -1 for action in actions)
     codes = np.fromiter(known, np.int8, len(actions))
     builder.report.add_where("unknown-action", "info", codes < 0, actions.__getitem__, "left aside")
-    stack, label = _stacks(events, stacks, builder)
+    stacks_of_events = [stacks.of(event.get("frames")) for event in events]
+    stack = np.array([key for key, _ in stacks_of_events], np.int64)
     return pd.DataFrame(
         {
             "unix_ns": _times(events, builder),
@@ -173,8 +187,8 @@ def _events(rows: list[Any], device: int, stacks: Stacks, builder: TraceBuilder)
             "addr": _addresses(events),
             "bytes": _ints(events, "size", 0),
             "stream": _ints(events, "stream", 0),
-            "stack": stack,
-            "label": label,
+            "stack": pd.arrays.IntegerArray(stack, stack < 0),
+            "label": np.array([label for _, label in stacks_of_events], dtype=object),
         }
     )
 
