@@ -7,7 +7,6 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
-import pandas as pd
 from msgspec import Raw, Struct
 
 from ...errors import FormatError
@@ -19,14 +18,13 @@ from ...trace.builder import TraceBuilder
 from .threads import (
     CPU_SCALE,
     NO_TIME,
-    GeckoCategory,
     GeckoStacks,
     GeckoTable,
     GeckoTracks,
     add_counters,
     add_cpu_use,
-    gecko_categories,
     gecko_stacks,
+    idle_categories,
     ms_to_ns,
     to_floats,
 )
@@ -90,7 +88,6 @@ class _Import:
         self._builder = builder
         self._has_epoch = has_epoch
         self._tracks = GeckoTracks(builder)
-        self._by_category: list[pd.DataFrame] = []
         self._unused: set[str] = set()
         self._in_bytes = 0
         self.threads = 0
@@ -98,16 +95,12 @@ class _Import:
     def add(self, profile: _GeckoProfile, depth: int = 0) -> None:
         """Add one process or, for a processed profile, all of them."""
         base = round(_number(profile.meta.get("startTime")) * 1000) * 1000 if self._has_epoch else 0
-        categories = gecko_categories(profile.meta.get("categories"))
-        shared = self._shared(profile, categories)
-        # older Firefox writes a child process as a text among the threads of its parent
-        texts = [text for text in profile.threads if bytes(text).startswith(b'"')]
-        inner = [Raw(each.encode(errors="replace")) for each in self._decoded(texts, str, "process")]
-        own = [text for text in profile.threads if not bytes(text).startswith(b'"')]
-        threads = list(self._decoded(own, _ThreadTables, "thread"))
+        idle = idle_categories(profile.meta.get("categories"))
+        shared = self._shared(profile, idle)
+        threads = list(self._decoded(profile.threads, _ThreadTables, "thread"))
         for thread in threads:
             if any(bytes(table).startswith(b"{") for table in (thread.samples, thread.markers)):
-                self._add_thread(thread, profile.meta, shared, categories, base)
+                self._add_thread(thread, profile.meta, shared, idle, base)
         pid = next((each.pid for each in threads), None)
         add_counters(
             self._builder, self._tracks, [msgspec.json.decode(text) for text in profile.counters], pid, base,
@@ -115,11 +108,11 @@ class _Import:
         )  # fmt: skip
         if depth >= _DEEPEST:
             self._builder.report.add(
-                "broken-profile", "loss", len(profile.processes) + len(inner),
+                "broken-profile", "loss", len(profile.processes),
                 example=f"processes inside of {depth} others", effect="left out",
             )  # fmt: skip
             return
-        for child in self._decoded([*profile.processes, *inner], _GeckoProfile, "process"):
+        for child in self._decoded(profile.processes, _GeckoProfile, "process"):
             self.add(child, depth + 1)
 
     def finish(self, meta: Mapping[str, Any]) -> None:
@@ -128,8 +121,6 @@ class _Import:
         for key, name in (("product", "product"), ("importedFrom", "exporter")):
             if isinstance(meta.get(key), str):
                 builder.metadata[name] = meta[key]
-        if self._by_category:
-            builder.table("sample_categories", pd.concat(self._by_category), times=())
         example = ", ".join(sorted(self._unused))
         effect = "details of samples and allocations are left out; times are complete"
         builder.report.add("columns-not-used", "info", len(self._unused), example, effect)
@@ -147,27 +138,25 @@ class _Import:
             except UNDECODABLE as error:
                 self._builder.report.add("broken-profile", "loss", 1, f"{what} {number}: {error}", "left out")
 
-    def _shared(self, profile: _GeckoProfile, categories: list[GeckoCategory]) -> _SharedTables:
+    def _shared(self, profile: _GeckoProfile, idle: BoolArray) -> _SharedTables:
         listed = profile.shared.get("stringArray")
         strings = None if listed is None else _strings(msgspec.json.decode(listed))
         tables = {name: text for name, text in profile.shared.items() if name in (*_STACKS, "sources")}
         stacks = None
         if "stackTable" in tables and strings is not None:
-            stacks = self._stacks(tables, strings, categories)
+            stacks = self._stacks(tables, strings, idle)
         return _SharedTables(strings, tables, stacks)
 
-    def _stacks(
-        self, tables: Mapping[str, Raw], strings: list[str], categories: list[GeckoCategory]
-    ) -> GeckoStacks:
+    def _stacks(self, tables: Mapping[str, Raw], strings: list[str], idle: BoolArray) -> GeckoStacks:
         ready = {name: GeckoTable(tables.get(name)) for name in (*_STACKS, "sources")}
-        return gecko_stacks(ready, strings, categories, self._builder.report)
+        return gecko_stacks(ready, strings, idle, self._builder.report)
 
     def _add_thread(
         self,
         thread: _ThreadTables,
         meta: Mapping[str, Any],
         shared: _SharedTables,
-        categories: list[GeckoCategory],
+        idle: BoolArray,
         base: int,
     ) -> None:
         self.threads += 1
@@ -194,10 +183,8 @@ class _Import:
             if stacks is None or bytes(thread.stackTable) != b"null":
                 tables = {name: getattr(thread, name) for name in _STACKS}
                 tables = {name: text for name, text in tables.items() if bytes(text) != b"null"}
-                stacks = self._stacks({**shared.tables, **tables}, strings, categories)
-            self._add_samples(
-                samples, stacks, categories, place_of.track, _number(meta.get("interval")), base
-            )
+                stacks = self._stacks({**shared.tables, **tables}, strings, idle)
+            self._add_samples(samples, stacks, place_of.track, _number(meta.get("interval")), base)
             scale = CPU_SCALE.get(str((meta.get("sampleUnits") or {}).get("threadCPUDelta")))
             add_cpu_use(self._builder, place_of, samples, scale, base)
         self._unused |= {name for name in samples.columns if name not in _USED and name in samples}
@@ -208,13 +195,7 @@ class _Import:
         add_markers(self._builder, markers, place_of.pid, GeckoTable(thread.markers), strings, base)
 
     def _add_samples(
-        self,
-        samples: GeckoTable,
-        stacks: GeckoStacks,
-        categories: list[GeckoCategory],
-        track: int,
-        interval_ms: float,
-        base: int,
+        self, samples: GeckoTable, stacks: GeckoStacks, track: int, interval_ms: float, base: int
     ) -> None:
         report = self._builder.report
         ts, stack = samples.times(), samples.integers("stack")
@@ -236,22 +217,6 @@ class _Import:
         if weight is None or (weight == 1).all():
             count_samples(self._builder, track, len(stack))
         add_tree_samples(self._builder, track, begin + base, dur, stacks.node[stack], stacks.tree)
-        kinds = {"category": stacks.category[stack], "subcategory": stacks.subcategory[stack]}
-        groups = pd.DataFrame({**kinds, "dur_ns": dur}).groupby(["category", "subcategory"])["dur_ns"]
-        sums = groups.agg(samples="size", dur_ns="sum").reset_index()
-        if len(sums := sums[sums["category"] >= 0]):
-            self._by_category.append(_by_category(sums, categories, track))
-
-
-def _by_category(sums: pd.DataFrame, categories: list[GeckoCategory], track: int) -> pd.DataFrame:
-    kinds = [categories[i] for i in sums["category"].tolist()]
-    inner = [
-        kind.subcategories[k] if 0 <= k < len(kind.subcategories) else ""
-        for kind, k in zip(kinds, sums["subcategory"].tolist(), strict=True)
-    ]
-    names = [kind.name for kind in kinds]
-    table = pd.DataFrame({"track": np.int32(track), "category": names, "subcategory": inner})
-    return table.assign(samples=sums["samples"].to_numpy(), dur_ns=sums["dur_ns"].to_numpy())
 
 
 def _spans(
@@ -276,8 +241,6 @@ def _spans(
 
 
 def _strings(listed: Any) -> list[str]:
-    if isinstance(listed, dict):  # as in files of 2016
-        listed = listed.get("_array")
     return [text if isinstance(text, str) else "" for text in listed] if isinstance(listed, list) else []
 
 

@@ -14,7 +14,7 @@ from msgspec import Raw
 from ...readers.call_tree import CallFrame, StackTree, stack_tree
 from ...readers.codec.tolerant_json import decoded
 from ...readers.events import unique_name
-from ...trace.arrays import FloatArray, IntArray
+from ...trace.arrays import BoolArray, FloatArray, IntArray
 from ...trace.builder import TraceBuilder
 from ...trace.nesting import inherit
 from ...trace.report import ImportReport
@@ -106,39 +106,23 @@ _LOCATION: Final = re.compile(r"(?P<name>.*) \((?P<file>.*?):(?P<line>\d{1,9})(?
 _LIBRARY: Final = re.compile(r"(?P<name>.*) \(in (?P<file>[^()]*)\)", re.S)
 
 
-class GeckoCategory(NamedTuple):
-    """A kind of work, as the profile names it."""
-
-    name: str
-    subcategories: Sequence[str]
-
-
 class GeckoStacks(NamedTuple):
     """The stacks that samples refer to."""
 
     tree: StackTree
     node: IntArray  # of each stack of the file, in `tree`
-    category: IntArray  # of each stack; -1 if the file contains none
-    subcategory: IntArray  # likewise
 
 
-def gecko_categories(listed: Any) -> list[GeckoCategory]:
-    """Return the categories of a profile's ``meta``; old profiles have none."""
-    if not isinstance(listed, list):
-        return []
-    categories = []
-    for each in listed:
-        facts = each if isinstance(each, dict) else {}
-        inner = facts.get("subcategories")
-        parts = [str(one) for one in inner] if isinstance(inner, list) else []
-        categories.append(GeckoCategory(str(facts.get("name", "")), parts))
-    return categories
+def idle_categories(listed: Any) -> BoolArray:
+    """Return which categories of a profile are Idle, and False at the end, for none."""
+    kinds = listed if isinstance(listed, list) else []
+    return np.array([*(isinstance(kind, dict) and kind.get("name") == "Idle" for kind in kinds), False])
 
 
 def gecko_stacks(
     tables: Mapping[str, GeckoTable],  # ``stackTable frameTable funcTable resourceTable sources``
     strings: Sequence[str],
-    categories: Sequence[GeckoCategory],
+    idle: BoolArray,  # by category, from `idle_categories`
     report: ImportReport,  # counts stacks whose caller or frame is missing
 ) -> GeckoStacks:
     """Return the stacks of a thread, or of all of them."""
@@ -151,27 +135,17 @@ def gecko_stacks(
     frames = _frames(tables, strings)
     frame = np.where(wrong, len(frames), frame)
     frames.append(CallFrame("[unknown]", "", 0))
-    category, subcategory = _categories(stacks, frame_rows, prefix, frame)
-    category[category >= len(categories)] = -1
-    idle = np.array([*(each.name == "Idle" for each in categories), False])[category]
-    tree, node = stack_tree(prefix, frame, frames, report, idle)
-    return GeckoStacks(tree, node, category, subcategory)
+    category = _categories(stacks, frame_rows, prefix, frame)
+    category[category >= len(idle)] = -1
+    return GeckoStacks(*stack_tree(prefix, frame, frames, report, idle[category]))
 
 
-def _categories(
-    stacks: GeckoTable, frame_rows: GeckoTable, prefix: IntArray, frame: IntArray
-) -> tuple[IntArray, IntArray]:
-    """Return category and subcategory of each stack: its own, its frame's, or its caller's."""
-    own, inner = stacks.integers("category"), stacks.integers("subcategory")
-    of_frame = np.append(frame_rows.integers("category"), -1)
-    inner_of_frame = np.append(frame_rows.integers("subcategory"), -1)
-    bare = own < 0
-    own = np.where(bare, of_frame[frame], own)
-    inner = np.where(bare, inner_of_frame[frame], inner)
-    row = np.where(own >= 0, np.arange(len(own)), -1)
-    source = inherit(prefix, row)
-    nothing = source < 0
-    return np.where(nothing, -1, own[source]), np.where(nothing, -1, inner[source])
+def _categories(stacks: GeckoTable, frame_rows: GeckoTable, prefix: IntArray, frame: IntArray) -> IntArray:
+    """Return the category of each stack: its own, its frame's, or its caller's; -1 for none."""
+    own = stacks.integers("category")
+    own = np.where(own < 0, np.append(frame_rows.integers("category"), -1)[frame], own)
+    source = inherit(prefix, np.where(own >= 0, np.arange(len(own)), -1))
+    return np.where(source < 0, -1, own[source])
 
 
 def _frames(tables: Mapping[str, GeckoTable], strings: Sequence[str]) -> list[CallFrame]:
