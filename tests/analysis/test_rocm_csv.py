@@ -137,19 +137,16 @@ def test_damage_is_counted(run: Path) -> None:
         read_trace(path)
 
 
-def test_scratch_memory_and_json_are_named(run: Path, tmp_path: Path) -> None:
+def test_scratch_memory_is_not_used_and_json_is_named(run: Path, tmp_path: Path) -> None:
     header = "Kind,Operation,Agent_Id,Queue_Id,Thread_Id,Alloc_Flags,Start_Timestamp,End_Timestamp\n"
     rows = 'SCRATCH_MEMORY,SCRATCH_MEMORY_ALLOC,"Agent 4",1,7,0,5,9\n' * 2
-    alone = tmp_path / "unknown"
-    alone.write_text(header + rows)
-    with pytest.raises(FormatError, match=r"only scratch memory: open the folder of the run"):
-        read_trace(alone)
     before = len(read_trace(run).slices)
     name = next(file.name for file in run.iterdir() if "kernel_trace" in file.name)
     (run / name.replace("kernel_trace", "scratch_memory_trace")).write_text(header + rows)
     trace = read_trace(run)
-    assert trace.report["scratch-not-used"].count == 2
+    assert "scratch_memory_trace" in trace.report["file-not-used"].example
     assert len(trace.slices) == before
+    alone = tmp_path / "unknown"
     alone.write_text(json.dumps({"rocprofiler-sdk-tool": [{"metadata": {"pid": 1}, "buffer_records": {}}]}))
     with pytest.raises(FormatError, match=r"rocprofv3's JSON.*--output-format rocpd"):
         read_trace(alone)

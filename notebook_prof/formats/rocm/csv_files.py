@@ -16,7 +16,7 @@ from ...trace.arrays import IntArray, positions
 from ...trace.builder import TraceBuilder
 from ...trace.report import ImportReport
 from ...trace.strings import Coded
-from .csv_kinds import AGENTS, ALLOCATIONS, CALLS, COPIES, COUNTERS, KERNELS, SCRATCH, header_names, kind_of
+from .csv_kinds import AGENTS, ALLOCATIONS, CALLS, COPIES, COUNTERS, KERNELS, header_names, kind_of
 from .work import (
     BLOCK,
     GRID,
@@ -120,13 +120,6 @@ class _Process:
         of_copies = self._add_copies(copies, gpus(agent_of_copy), rank)
         self._add_calls(calls, rank, joined_work(self._builder, of_kernels, of_copies))
         self._add_allocations(gpus)
-        self._builder.report.add(
-            "scratch-not-used",
-            "info",
-            sum(map(len, self._parts.get(SCRATCH, []))),
-            effect="memory that kernels spill to is not shown; the times of the kernels are complete",
-            advice="read it with pandas.read_csv",
-        )
 
     def _gpus(self, used: IntArray) -> Any:
         """Return the GPU numbers of agents: by their table, or else in the order of those in use."""
@@ -196,10 +189,6 @@ def _put(processes: list[_Process], builder: TraceBuilder) -> None:
     for process in processes:
         process.put(with_gpu.index(process) if process in with_gpu and len(with_gpu) > 1 else None)
     if builder.is_empty:
-        if "scratch-not-used" in builder.report:
-            raise FormatError(
-                "it contains only scratch memory: open the folder of the run, or its kernel trace"
-            )
         raise FormatError("the CSV files of rocprofv3 have no rows; record with rocprofv3 --runtime-trace")
 
 

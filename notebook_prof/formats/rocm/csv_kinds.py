@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-KERNELS, COUNTERS, CALLS, COPIES, ALLOCATIONS, SCRATCH, AGENTS = (
-    "kernels", "counters", "calls", "copies", "allocations", "scratch", "agents",
+KERNELS, COUNTERS, CALLS, COPIES, ALLOCATIONS, AGENTS = (
+    "kernels", "counters", "calls", "copies", "allocations", "agents",
 )  # fmt: skip
 _NEEDED: Final = (
     (COUNTERS, {"counter_name", "kernel_name", "start"}),
@@ -13,7 +13,6 @@ _NEEDED: Final = (
     (CALLS, {"domain", "function", "start", "end"}),
     (COPIES, {"direction", "start", "end"}),
     (ALLOCATIONS, {"operation", "address", "start"}),
-    (SCRATCH, {"operation", "alloc_flags", "start"}),
     (AGENTS, {"node_id", "agent_type"}),
 )
 _OURS: Final = {"start_timestamp": "start", "end_timestamp": "end", "process_id": "pid", "thread_id": "tid"}
