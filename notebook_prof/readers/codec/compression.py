@@ -113,9 +113,9 @@ def decompressed_pieces(
         if magic.startswith(_GZIP):
             layer = _gunzip(window, report, limit)
         elif magic.startswith(_ZSTD):
-            layer = _unzstd(window, report, limit)
+            layer = _unpack(window, report, limit, "zstd", _ZSTD, *_zstd_library())
         elif magic.startswith(_XZ):
-            layer = _unxz(window, report, limit)
+            layer = _unpack(window, report, limit, "xz", _XZ, _new_xz, lzma.LZMAError)
         elif magic.startswith(_ZIP):
             member = _zip_member(archive or io.BytesIO(b"".join(window.pieces())), report, accepts)
             layer = _unzip(stack.enter_context(member), limit)
@@ -247,24 +247,36 @@ def _before_damage(member: _Decompress, packed: bytes) -> bytes:
     return b"".join(parts)
 
 
-def _unzstd(window: _Window, report: ImportReport, limit: int) -> Pieces:
+def _unpack(
+    window: _Window,
+    report: ImportReport,
+    limit: int,
+    kind: str,
+    magic: bytes,
+    new_stream: Callable[[], Any],
+    broken: type[Exception],
+) -> Pieces:
+    """Decompress frames of zstd or streams of xz."""
     size = _SizeLimit(limit)
-    new_frame, broken = _zstd_library()
-    while window.peek(len(_ZSTD)) == _ZSTD:
-        frame = new_frame()
-        while not frame.eof:
-            if not (packed := window.peek(_STEP)):
-                _truncated(report, "zstd", "the compressed stream ends in the middle")
+    while window.peek(len(magic)) == magic:
+        stream = new_stream()
+        while not stream.eof:
+            is_hungry = kind == "zstd" or stream.needs_input
+            packed = window.peek(_STEP) if is_hungry else b""
+            if is_hungry and not packed:
+                _truncated(report, kind, "the compressed stream ends in the middle")
                 return
             try:
-                piece = frame.decompress(packed)
+                piece = stream.decompress(packed, *([size.room()] if kind == "xz" else []))
             except broken as error:
-                _truncated(report, "zstd", str(error))
+                _truncated(report, kind, str(error))
                 return
-            window.skip(len(packed) - len(frame.unused_data))
+            window.skip(len(packed) - len(stream.unused_data))
             size.count(piece)
             if piece:
                 yield piece
+        while kind == "xz" and window.peek(len(_XZ_PADDING)) == _XZ_PADDING:
+            window.skip(len(_XZ_PADDING))
 
 
 def _zstd_library() -> tuple[Callable[[], Any], type[Exception]]:
@@ -277,27 +289,9 @@ def _zstd_library() -> tuple[Callable[[], Any], type[Exception]]:
         return lambda: library.ZstdDecompressor().decompressobj(), library.ZstdError
 
 
-def _unxz(window: _Window, report: ImportReport, limit: int) -> Pieces:
-    size = _SizeLimit(limit)
-    while window.peek(len(_XZ)) == _XZ:
-        # the limit refuses dictionaries larger than any recording needs
-        stream = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY)
-        while not stream.eof:
-            packed = window.peek(_STEP) if stream.needs_input else b""
-            if stream.needs_input and not packed:
-                _truncated(report, "xz", "the compressed stream ends in the middle")
-                return
-            try:
-                piece = stream.decompress(packed, size.room())
-            except lzma.LZMAError as error:
-                _truncated(report, "xz", str(error))
-                return
-            window.skip(len(packed) - len(stream.unused_data))
-            size.count(piece)
-            if piece:
-                yield piece
-        while window.peek(len(_XZ_PADDING)) == _XZ_PADDING:
-            window.skip(len(_XZ_PADDING))
+def _new_xz() -> lzma.LZMADecompressor:
+    # the limit refuses dictionaries larger than any recording needs
+    return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY)
 
 
 @contextmanager
