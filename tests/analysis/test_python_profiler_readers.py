@@ -185,14 +185,10 @@ def test_statistics_of_a_live_profile_are_read(tmp_path: Path) -> None:
         {},
     ],
 )
-@pytest.mark.parametrize("version", [0, 1, 2, 3, 4])
+@pytest.mark.parametrize("version", [2, 3, 4])
 def test_every_version_of_marshal(tmp_path: Path, value: dict[Any, Any], version: int) -> None:
     path = tmp_path / "p"
     path.write_bytes(marshal.dumps(value, version))
-    if version in (1,) and value:
-        with contextlib.suppress(FormatError):
-            read_trace(path, format="pstats")
-        return
     assert len(read_trace(path, format="pstats").slices) == len(value)
 
 

@@ -25,7 +25,7 @@ _LONG_DIGITS: Final = 8  # of 15 bits: more than any count or time
 
 
 class _Marshalled:
-    """A value in bytes, as written by marshal's versions 0 to 5."""
+    """A value in bytes, as written by marshal's versions 2 to 5."""
 
     # Made of dict, tuple, list, str, bytes, int, float, bool and None, with strings, numbers or tuples of
     # these as keys. Anything else, an early end, or a nesting of more than 12 is a FormatError.
@@ -59,9 +59,9 @@ class _Marshalled:
     def _of_kind(self, kind: int, depth: int) -> Any:
         if kind in _CONSTANTS:
             return _CONSTANTS[kind]
-        if kind in b"ilIgf":
+        if kind in b"ilg":
             return self._number(kind)
-        if kind in b"zZaAutsR":
+        if kind in b"zZaAuts":
             return self._text(kind)
         if kind in b"()[":
             size = self.count(kind != ord(")"))
@@ -97,25 +97,16 @@ class _Marshalled:
         return items
 
     def _text(self, kind: int) -> Any:
-        if kind == ord("R"):
-            raise FormatError(
-                "the statistics were written by Python 2: read them there and save them as JSON"
-            )
         raw = self.take(self.count(kind not in b"zZ"))
         if kind == ord("s"):
             return raw
         return raw.decode("utf-8", "replace") if kind in b"ut" else raw.decode("latin-1")
 
     def _number(self, kind: int) -> int | float:
-        if kind in b"iI":
-            return int.from_bytes(self.take(4 if kind == ord("i") else 8), "little", signed=True)
+        if kind == ord("i"):
+            return self.count(True)
         if kind == ord("g"):
             return float(struct.unpack("<d", self.take(8))[0])
-        if kind == ord("f"):
-            try:
-                return float(self.take(self.count(False)))
-            except ValueError as error:
-                raise FormatError(f"the marshalled data has an invalid number ({error})") from error
         size = self.count(True)
         if abs(size) > _LONG_DIGITS:
             raise FormatError("the marshalled data has a number that is too large for statistics")
@@ -178,7 +169,6 @@ def _rows(stats: dict[Any, Any]) -> tuple[list[list[Any]], list[list[Any]], int]
         functions.append([*function, *numbers])
         for caller, counts in value[4].items() if isinstance(value[4], dict) else ():
             above = _function(caller)
-            # before Python 2.5 a caller had a single count
             numbers = _numbers(counts[:4]) if isinstance(counts, tuple) and len(counts) == 4 else None
             if above is not None and numbers is not None:
                 callers.append([*function, *above, *numbers])
