@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -37,6 +37,13 @@ class CallFrame(NamedTuple):
         short_path = "/".join(self.file.replace("\\", "/").rsplit("/", 2)[-2:])
         line = f":{self.line}" if self.line > 0 else ""
         return f"{self.function} ({short_path}{line})"
+
+
+def loose_frame(function: Any, file: Any, line: Any) -> CallFrame:
+    """Return a frame of values of any type; built-in functions have no file."""
+    number = line if isinstance(line, int) and 0 < line < 2**31 else 0
+    path = str(file or "")
+    return CallFrame(str(function), "" if path.startswith("<built-in") else path, number)
 
 
 class Sampled(NamedTuple):

@@ -14,7 +14,7 @@ import pandas as pd
 from msgspec import Raw, Struct, field
 
 from ...errors import FormatError, bounded_repr
-from ...readers.call_tree import CallFrame, Sampled, add_samples, count_samples, labels
+from ...readers.call_tree import CallFrame, Sampled, add_samples, count_samples, labels, loose_frame
 from ...readers.codec.tolerant_json import UNDECODABLE, decode_object
 from ...readers.events import match, report_unpaired
 from ...trace.arrays import BoolArray, IntArray, consecutive, numbered
@@ -216,7 +216,7 @@ class _SpeedscopeFile(Struct):
 def read_speedscope(data: bytes, builder: TraceBuilder) -> None:
     """Put the file's profiles into `builder`."""
     file = decode_object(data, _SpeedscopeFile, "speedscope's")
-    frames = [_frame(each) for each in file.shared.frames]
+    frames = [loose_frame(each.name, each.file, each.line) for each in file.shared.frames]
     if isinstance(file.exporter, str):
         builder.metadata["exporter"] = file.exporter
     in_bytes = []
@@ -234,12 +234,6 @@ def read_speedscope(data: bytes, builder: TraceBuilder) -> None:
         raise FormatError(f"the speedscope file records bytes, not time ({in_bytes[0]}); {_PAGE}")
     effect = "left out, because they record bytes, not time"
     builder.report.add("profile-without-time", "loss", len(in_bytes), ", ".join(in_bytes)[:80], effect, _PAGE)
-
-
-def _frame(frame: _SpeedscopeFrame) -> CallFrame:
-    line = frame.line if isinstance(frame.line, int) and 0 < frame.line < 2**31 else 0
-    file = str(frame.file or "")
-    return CallFrame(str(frame.name), "" if file.startswith("<built-in") else file, line)
 
 
 def _add(profile: _SpeedscopeProfile, number: int, frames: list[CallFrame], builder: TraceBuilder) -> None:

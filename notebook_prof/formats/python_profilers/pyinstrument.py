@@ -8,7 +8,7 @@ import numpy as np
 from msgspec import UNSET, Struct, UnsetType
 
 from ...errors import FormatError, bounded_repr
-from ...readers.call_tree import CallFrame, Sampled, add_samples
+from ...readers.call_tree import CallFrame, Sampled, add_samples, loose_frame
 from ...readers.codec.tolerant_json import decode_object
 from ...trace.arrays import IntArray, numbered
 from ...trace.builder import TraceBuilder
@@ -62,7 +62,7 @@ def _add_tree(root: _PyinstrumentNode, start: int, track: int, builder: TraceBui
         wrong = np.flatnonzero(~ok)
         example = bounded_repr(level[wrong[0]].time) if len(wrong) else ""
         builder.report.broken_rows(len(wrong), example, "frames without a usable time")
-        frames = [_frame(node) for node in level]
+        frames = [loose_frame(node.function, node.file_path, node.line_no) for node in level]
         code, distinct = numbered(frames)
         keys = np.array([builder.stack([frame]) for frame in distinct], np.int64)
         # "[self]" is not a call: it is time of the function above
@@ -78,13 +78,6 @@ def _add_tree(root: _PyinstrumentNode, start: int, track: int, builder: TraceBui
         first = np.cumsum(counts) - counts
         offset = np.repeat(sums[np.minimum(first, max(len(sums) - 1, 0))], counts) if len(sums) else sums
         begin = np.repeat(begin, counts) + sums - offset
-
-
-def _frame(node: _PyinstrumentNode) -> CallFrame:
-    function = str(node.function)
-    line = node.line_no if isinstance(node.line_no, int) and 0 < node.line_no < 2**31 else 0
-    file = str(node.file_path or "")
-    return CallFrame(function, "" if file.startswith("<built-in") else file, line)
 
 
 def _add_records(records: list[tuple[list[str], float]], start: int, builder: TraceBuilder) -> None:
@@ -111,8 +104,7 @@ def _parsed(text: str) -> CallFrame:
     """Return a frame of a session: function, file and first line between NULs, then attributes."""
     parts = text.split("\x01")[0].split("\x00")
     function, file, line = (*parts, "", "")[:3]
-    number = int(line) if line.isdecimal() and len(line) < 10 else 0
-    return CallFrame(function, "" if file.startswith("<built-in") else file, number)
+    return loose_frame(function, file, int(line) if line.isdecimal() and len(line) < 10 else 0)
 
 
 def _ns(seconds: list[float]) -> tuple[IntArray, np.ndarray[Any, np.dtype[np.bool_]]]:
