@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -62,12 +62,8 @@ class _GeckoProfile(Struct):
     shared: dict[str, Raw] = {}
 
 
-class _SharedTables(NamedTuple):
-    """Strings and tables shared by the threads of a profile, and stacks if those are shared."""
-
-    strings: list[str] | None
-    tables: Mapping[str, Raw]
-    stacks: GeckoStacks | None
+_Shared = tuple[list[str] | None, Mapping[str, Raw], GeckoStacks | None]
+"""Strings and tables shared by the threads of a profile, and stacks if those are shared."""
 
 
 def read_profile(data: bytes, builder: TraceBuilder) -> None:
@@ -138,14 +134,14 @@ class _Import:
             except UNDECODABLE as error:
                 self._builder.report.add("broken-profile", "loss", 1, f"{what} {number}: {error}", "left out")
 
-    def _shared(self, profile: _GeckoProfile, idle: BoolArray) -> _SharedTables:
+    def _shared(self, profile: _GeckoProfile, idle: BoolArray) -> _Shared:
         listed = profile.shared.get("stringArray")
         strings = None if listed is None else _strings(msgspec.json.decode(listed))
         tables = {name: text for name, text in profile.shared.items() if name in (*_STACKS, "sources")}
         stacks = None
         if "stackTable" in tables and strings is not None:
             stacks = self._stacks(tables, strings, idle)
-        return _SharedTables(strings, tables, stacks)
+        return strings, tables, stacks
 
     def _stacks(self, tables: Mapping[str, Raw], strings: list[str], idle: BoolArray) -> GeckoStacks:
         ready = {name: GeckoTable(tables.get(name)) for name in (*_STACKS, "sources")}
@@ -155,13 +151,14 @@ class _Import:
         self,
         thread: _ThreadTables,
         meta: Mapping[str, Any],
-        shared: _SharedTables,
+        shared: _Shared,
         idle: BoolArray,
         base: int,
     ) -> None:
         self.threads += 1
         own = thread.stringArray if thread.stringArray is not None else thread.stringTable
-        strings = shared.strings if shared.strings is not None and own is None else _strings(own)
+        common, shared_tables, stacks = shared
+        strings = common if common is not None and own is None else _strings(own)
         place_of = self._tracks.add(thread.name, thread.pid, thread.tid, thread.processName)
         samples = GeckoTable(thread.samples)
         self._builder.report.add(
@@ -179,11 +176,10 @@ class _Import:
                 effect="samples weighted by bytes are left out", advice="open it in profiler.firefox.com",
             )  # fmt: skip
         elif samples.count:
-            stacks = shared.stacks
             if stacks is None or bytes(thread.stackTable) != b"null":
                 tables = {name: getattr(thread, name) for name in _STACKS}
                 tables = {name: text for name, text in tables.items() if bytes(text) != b"null"}
-                stacks = self._stacks({**shared.tables, **tables}, strings, idle)
+                stacks = self._stacks({**shared_tables, **tables}, strings, idle)
             self._add_samples(samples, stacks, place_of.track, _number(meta.get("interval")), base)
             scale = CPU_SCALE.get(str((meta.get("sampleUnits") or {}).get("threadCPUDelta")))
             add_cpu_use(self._builder, place_of, samples, scale, base)

@@ -130,22 +130,16 @@ def read_collapsed(data: bytes, sample_ns: float | None, builder: TraceBuilder) 
     paths = [path for (path, _), ok in zip(parts, usable.tolist(), strict=True) if ok]
     ordered = kind is AUSTIN and in_order(header, paths)
     if not ordered:
-        _report_totals(kind, header, sample_ns, builder)
+        sampled = "totals are those of the file" if kind is PLAIN else "totals are estimates from samples"
+        example = "time on the CPU" if header.get("mode") == "cpu" else "totals by call path"
+        effect = f"{sampled}; when and how often a function ran is unknown"
+        advice = kind.advice if sample_ns in (None, 1) else ""
+        builder.report.add("no-time-line", "info", example=example, effect=effect, advice=advice)
     stacks = _stacks(kind, paths)
     idle = weight[usable][stacks.lengths == 0]
     if not ordered:
         _report_idle(len(idle), f"a weight of {idle.sum():,g} in all", builder)
     add_tracks(builder, stacks, weight[usable], kind.labels(stacks.heads), ordered)
-
-
-def _report_totals(
-    kind: Kind, header: dict[str, str], sample_ns: float | None, builder: TraceBuilder
-) -> None:
-    sampled = "totals are those of the file" if kind is PLAIN else "totals are estimates from samples"
-    example = "time on the CPU" if header.get("mode") == "cpu" else "totals by call path"
-    effect = f"{sampled}; when and how often a function ran is unknown"
-    advice = kind.advice if sample_ns in (None, 1) else ""
-    builder.report.add("no-time-line", "info", example=example, effect=effect, advice=advice)
 
 
 def _report_idle(count: int, example: str, builder: TraceBuilder) -> None:
