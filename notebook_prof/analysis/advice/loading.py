@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any, Final
 
@@ -13,10 +12,9 @@ import pandas as pd
 from ...trace import length
 from ...units import format_items, format_ns
 from ..scope import length_within
-from ..source.frames import frames
 from ..source.line_calls import module_of
-from ..source.lines import LINE, line_slices, line_times
-from ..verdict.claims import Sentence, Source, cite, cite_ns, fill, say
+from ..source.lines import line_slices
+from ..verdict.claims import Source, cite, fill, say
 from ..verdict.waits import bounding_loader
 from .context import WORTH, Advice, AdviceContext, evidence
 
@@ -34,38 +32,6 @@ _CELL: Final = re.compile(r"[\\/]ipykernel_\d+[\\/]-?\d+\.py$|^<ipython-input-")
 _CPU_TRACK: Final = "process CPU"
 
 
-@dataclass(frozen=True, slots=True)
-class Loading:
-    """Figures about the steps' data, without the cost of recording."""
-
-    # Time that the steps' thread spends getting batches, and on everything else.
-    data_ns: int
-    rest_ns: int
-    batches: int
-    # CPU time of the process in the steps.
-    busy_ns: int
-    cpus: int
-    # Time to start the workers.
-    start_ns: int
-
-    def with_workers(self, workers: int) -> int:
-        """Return the time of the same steps with this many workers: the longest of three bounds."""
-        # 1. Workers make all batches in parallel; the last step follows. 2. The first batch is made; then the
-        # steps run one after another. 3. All cores are busy all the time.
-        one = self.data_ns // self.batches
-        making = self.data_ns // workers + self.rest_ns // self.batches
-        computing = one + self.rest_ns
-        return self.start_ns + max(making, computing, self.busy_ns // self.cpus)
-
-    def enough(self) -> tuple[int, int]:
-        """Return the number of workers worth having, at most one per core, and the time with them."""
-        best, time = 1, self.with_workers(1)
-        for workers in range(2, self.cpus + 1):
-            if self.with_workers(workers) <= _BETTER * time:
-                best, time = workers, self.with_workers(workers)
-        return best, time
-
-
 def input_bound(run: AdviceContext) -> Advice | None:
     """Find steps that wait for batches from workers, or from a source other than PyTorch's loader."""
     spent = _waited_ns(run)
@@ -77,18 +43,11 @@ def input_bound(run: AdviceContext) -> Advice | None:
         best, factor = _simulated(run)
         if used >= max(run.cpus, best):
             return None  # more processes than cores help only if items wait
-        loading = _loading(run, spent)
-        # the workers were never idle; more of them share the same total work
-        before = loading.data_ns + loading.rest_ns
-        work = before * used
-        after, more = before, used
+        more, after, before = _with_workers(run, spent, used)
         if best > used:
-            after, more = int(before * factor), best
-        elif not best:
-            for workers in range(used + 1, run.cpus + 1):
-                time = max(work // workers, loading.rest_ns, (loading.busy_ns + work) // run.cpus)
-                if time <= _BETTER * after:
-                    after, more = time, workers
+            more, after = best, int(before * factor)
+        elif best:
+            return None
         if after >= before:
             return None
         return Advice(
@@ -127,18 +86,16 @@ def loader_workers(run: AdviceContext) -> Advice | None:
             bound=True,
             **found,
         )
-    loading = _loading(run, spent)
-    workers, time = loading.enough()
-    if simulated := _simulated(run)[0]:
-        workers, time = simulated, loading.with_workers(simulated)
-    gain = loading.data_ns + loading.rest_ns - time
+    workers, time, before = _with_workers(run, spent, 0, _simulated(run)[0])
+    method = str(run.machine.get("start_method", "fork"))
+    start_ns = START_NS.get(method, _START_ANEW_NS)
+    gain = before - time - start_ns
     if gain <= 0:
-        running = replace(loading, start_ns=0)
-        if (each := (loading.data_ns + loading.rest_ns - running.enough()[1]) // loading.batches) > 0:
+        batches = _batches(run)
+        if (each := (before - time) // batches) > 0:
             run.withheld["dataloader-workers"] = (
-                f"starting workers by {run.machine.get('start_method', 'fork')} takes about "
-                f"{format_ns(loading.start_ns)}, which pays off after {-(-loading.start_ns // each):,} "
-                f"batches; the recording has {loading.batches:,}"
+                f"starting workers by {method} takes about {format_ns(start_ns)}, which pays off after "
+                f"{-(-start_ns // each):,} batches; the recording has {batches:,}"
             )
         return None
     return Advice(
@@ -230,19 +187,31 @@ def _is_cheap(run: AdviceContext, spent: int) -> bool:
     return not used["num_workers"].any() and items > 0 and (spent - _cost(run)) / items < CHEAP_NS
 
 
-def _loading(run: AdviceContext, spent: int) -> Loading:
-    cost = run.cost_ns()
-    data = spent - _cost(run)
-    whole = max(run.facts.total_ns - cost, data)
-    method = run.machine.get("start_method", "fork")
-    return Loading(
-        data_ns=data,
-        rest_ns=whole - data,
-        batches=max(int(run.input["fetches"].sum()), 1),
-        busy_ns=min(max(_busy(run) - cost, 0), whole * run.cpus),
-        cpus=run.cpus,
-        start_ns=START_NS.get(str(method), _START_ANEW_NS),
-    )
+def _batches(run: AdviceContext) -> int:
+    return max(int(run.input["fetches"].sum()), 1)
+
+
+def _with_workers(run: AdviceContext, spent: int, used: int, best: int = 0) -> tuple[int, int, int]:
+    """Return the workers worth having, the steps' time with them and now, without the cost of recording."""
+    # The longest of three bounds. 1. Workers make all batches in parallel; the last step follows. 2. The
+    # first batch is made; then the steps run one after another. 3. All cores are busy all the time. Workers
+    # that make batches already were never idle: more of them share the same total work.
+    cost, data, batches = run.cost_ns(), spent - _cost(run), _batches(run)
+    before = max(run.facts.total_ns - cost, data)
+    rest, work = before - data, before * used or data
+    first, last = (0, 0) if used else (data // batches, rest // batches)
+    busy = min(max(_busy(run) - cost, 0), before * run.cpus) + before * used
+
+    def time(workers: int) -> int:
+        return max(work // workers + last, first + rest, busy // run.cpus)
+
+    if best:
+        return best, time(best), before
+    best, after = (used, before) if used else (1, time(1))
+    for workers in range(best + 1, run.cpus + 1):
+        if time(workers) <= _BETTER * after:
+            best, after = workers, time(workers)
+    return best, after, before
 
 
 def _busy(run: AdviceContext) -> int:
@@ -278,7 +247,6 @@ def _found(run: AdviceContext, spent: int, before: str, after: str) -> dict[str,
             of_loader = {name: row[name] for name in ("dataset", "method")}
             where = cite(location, int(row["line"]), Source("loaders", "line", of_loader, reduce="max"))
             text += fill("; items come from `{}.{}` ({})", row["dataset"], row["method"], where)
-            text += _hottest(run, str(row["method"]))
     return {
         "text": text + ".",
         "place": location,
@@ -286,26 +254,3 @@ def _found(run: AdviceContext, spent: int, before: str, after: str) -> dict[str,
         "select": {"phase": "data"},
         **evidence(run.host, run.host.among("phase", ("data",))),
     }
-
-
-def _hottest(run: AdviceContext, method: str) -> Sentence:
-    """Describe the line that takes most time in the dataset's method, if lines were recorded."""
-    scope = line_slices(run.trace, run.window)
-    where = frames(run.trace)
-    inside = np.array([str(name).split(".")[-1] == method for name in where.function], dtype=bool)
-    in_method = scope.only(inside[where.code[scope.rows]])
-    if not len(in_method.rows):
-        return say()
-    names = in_method.slices["name"].iloc[in_method.rows].astype("str")
-    longest = pd.Series(in_method.end - in_method.ts).groupby(names.to_numpy()).sum().idxmax()
-    match = LINE.fullmatch(str(longest))
-    if match is None:
-        return say()
-    table = line_times(run.trace, **run.facts.arguments)
-    here = table[(table["line"] == int(match["line"])) & (table["text"] == match["text"])]
-    if len(here) != 1:
-        return say()
-    spent = int(here["total_ns"].iloc[0])
-    exact = {"file": here["file"].iloc[0], "line": int(match["line"])}
-    took = cite_ns(spent, Source("lines", "total_ns", exact, run.facts.arguments))
-    return say(", ", took, f" of it in `{match['text']}` ({match['file']}:{match['line']})")
