@@ -226,8 +226,6 @@ def test_a_device_that_is_busy_with_copies(name, size):
     assert row["finding"].startswith("Device 0 copies for 200 µs")
     assert said in row["finding"]
     assert all(words.lower() in row["remedy"].lower() for words in advised)
-    assert ("combine small tensors" in row["remedy"].lower()) == (size == 4_096)
-    assert "HtoD" not in name or "there and back" not in row["remedy"]
     assert row["count"] == 4
 
 

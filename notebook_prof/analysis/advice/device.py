@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ...trace.nesting import climb
-from ...units import format_bytes, format_count, format_number
+from ...units import format_count, format_number
 from ..busy_time import device_of
 from ..device.busy import copies as copies_of
 from ..device.busy import device, uses_tensor_cores
@@ -99,8 +99,6 @@ def pageable_copies(run: AdviceContext) -> Advice | None:
 
 
 _MOST: Final = 0.5
-_SMALL_BYTES: Final = 1 << 16
-"""Smaller copies take about as long as starting a copy: PCIe 3 moves 64 KiB in 5 µs."""
 
 
 def copy_bound(run: AdviceContext) -> Advice | None:
@@ -158,15 +156,8 @@ def _longest_copies(run: AdviceContext, table: pd.DataFrame) -> tuple[Sentence, 
             "non_blocking=True: only such copies overlap with the host, and run at the rate of the link"
         )
     if pd.notna(first["bytes"]):
-        moved = int(first["bytes"])
-        sentence += say(", ", cite_bytes(moved, of("bytes")), " in all")
-        if count > 1 and moved < count * _SMALL_BYTES:
-            sentence += say(f" and less than {format_bytes(_SMALL_BYTES)} each")
-            remedies.append("combine small tensors before copying them: each copy costs a call and a start")
-    directions = set(table.loc[table["share"] >= _SHARE, "direction"])
-    if {"HtoD", "DtoH"} <= directions:
-        remedies.append("keep data on the device: it is copied there and back")
-    elif direction == "HtoD":
+        sentence += say(", ", cite_bytes(int(first["bytes"]), of("bytes")), " in all")
+    if direction == "HtoD":
         remedies.append(
             "copy constant data once, copy the rest in fewer bytes (uint8 or bfloat16, converted on the "
             "device), and overlap copies with kernels of the previous batch"
