@@ -56,11 +56,7 @@ def waits_by_name(name: str) -> bool:
 
 
 def waiting_names(trace: Trace) -> BoolArray:
-    """Return a mask of the names of calls that only wait."""
-    # A name waits if all its slices are of category ``sync``; if it synchronises a device, stream, event or
-    # context (``cudaDeviceSynchronize``); or if Python or a library uses it to wait for a lock, a thread, a
-    # socket, a process, the clock or a runtime (``lock.acquire``, ``select``, ``block_until_ready``).
-    # Blocking copies count as work.
+    """Return a mask of the names of calls that only wait, by the rule of `operators`."""
     names = trace.slices["name"].cat.categories.astype("str")
     by_name = np.array([waits_by_name(variants(name)[0] if ".py(" in name else name) for name in names], bool)
     code, category = (trace.slices[column].cat for column in ("name", "category"))
