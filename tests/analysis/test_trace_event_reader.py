@@ -304,6 +304,21 @@ def test_events_of_the_system_are_counted(system: Any, count: int) -> None:
     assert len(trace.slices) == 1
 
 
+@pytest.mark.parametrize(("apart_us", "kept"), [(1e12, False), (-1e12, False), (1e9, True)])
+def test_asynchronous_events_of_another_clock_do_not_stretch_the_trace(apart_us: float, kept: bool) -> None:
+    events = [{"ph": "X", "pid": 1, "tid": 1, "ts": 2e12, "dur": 50, "name": "work"}]
+    for ph, ts in (("b", 0), ("e", 30)):
+        events.append(
+            {"ph": ph, "pid": 1, "tid": 1, "ts": 2e12 + apart_us + ts, "cat": "c", "id": 1, "name": "io"}
+        )
+    trace = read(events)
+    assert ("io" in set(trace.slices["name"])) == kept
+    assert (trace.span.dur == 50_000) != kept
+    assert losses(trace) == ({} if kept else {"another-clock": 2})
+    near = [{**event, "id": 2, "name": "near", "ts": 2e12 + 9} for event in events[1:]]  # of the same clock
+    assert read([*events, *near]).span.dur == trace.span.dur
+
+
 def v8_chunk(nodes: list[Any], samples: list[int], deltas: list[int], **more: Any) -> dict[str, Any]:
     places = []
     for i, name, url, line, up in nodes:

@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ...errors import bounded_repr
-from ...trace.arrays import IntArray, number_rows
+from ...trace.arrays import BoolArray, IntArray, number_rows
 from ...trace.builder import TraceBuilder
 from ...trace.nesting import nest
 from ...trace.strings import Coded
@@ -19,6 +19,7 @@ from .slices import CollectedArguments, Placed
 # Asynchronous events, nestable (b n e) and old (S T p F), on separate lanes.
 
 _BEGIN, _END, _POINT = "bS", "eF", "nTp"
+_HOUR_NS = 3_600_000_000_000
 
 
 def add_asyncs(
@@ -29,6 +30,16 @@ def add_asyncs(
     # category share lanes: tracks of kind ``process``, as few as their overlaps allow. A begin without an end
     # lasts until the end of the trace.
     rows = events.where(_BEGIN + _END + _POINT)
+    elsewhere = _on_another_clock(events, rows)
+    builder.report.add_where(
+        "another-clock",
+        "loss",
+        elsewhere,
+        lambda i: bounded_repr(events.rows[rows[i]].name),
+        "asynchronous events are hours away from all others, as on another clock; left out",
+        "open the file at ui.perfetto.dev to see them",
+    )
+    rows = rows[~elsewhere]
     if not len(rows):
         return
     phase, ts = events.phase[rows], events.ts[rows]
@@ -54,6 +65,21 @@ def add_asyncs(
     name = Coded(events.name.codes[rows[at]], events.name.values)
     builder.slices(ts=ts[at], dur=dur, track=track, name=name, category="annotation")
     arguments.add(events, rows[at], shut, track, name, dur)
+
+
+def _on_another_clock(events: EventColumns, rows: IntArray) -> BoolArray:
+    """Return which events use another clock: an hour, and 100 times both spans, away from all others."""
+    others = np.setdiff1d(events.where("XBEiIRC"), rows)
+    own = events.ts[rows]
+    if not len(rows) or not len(others):
+        return np.zeros(len(rows), bool)
+    first, last = events.ts[others].min(), (events.ts[others] + np.maximum(events.dur[others], 0)).max()
+    apart = np.maximum(own - last, first - own)
+    far = apart > _HOUR_NS
+    near = np.concatenate([[first, last], own[~far]])
+    if not far.any() or apart[far].min() <= 100 * (np.ptp(own[far]) + np.ptp(near)):
+        return np.zeros(len(rows), bool)
+    return np.asarray(far, bool)
 
 
 def _trees(events: EventColumns, rows: IntArray) -> IntArray:
