@@ -37,12 +37,6 @@ def test_evaluation_outside_of_steps() -> None:
     assert table["loop"].tolist() == [pd.NA, 0, pd.NA, pd.NA]
 
 
-def test_loops_are_parts_of_their_own() -> None:
-    table = account(recorded([(10, "steps", 4, 0, 3), (7, "outside-window", 4, 0, 9), (5, "steps", 8, 1, 2)]))
-    assert table["kind"].tolist() == ["steps", "outside-window", "steps"]
-    assert table["steps"].tolist() == [3, 9, 2]
-
-
 kinds = st.sampled_from(["steps", "code", "outside-window", "profiler", "not-recorded"])
 
 

@@ -191,13 +191,6 @@ def test_bottom_up_begins_with_what_took_longest_itself_and_may_leave_callers_of
     assert still == {name for name in called if share[name] >= 0.3}
 
 
-def test_recursion_counts_once_in_the_total_of_a_name() -> None:
-    table = bottom_up(draw("main: [f        ]\nmain:  [f     ]\nmain:   [f ]"))
-    assert table.loc[0, ["name", "total_ns", "self_ns"]].tolist() == ["f", 11, 11]
-    assert table[["depth", "total_ns", "self_ns"]].values.tolist() == [[0, 11, 11], [1, 8, 8], [2, 4, 4]]
-    assert call_tree(draw("main: [f        ]\nmain:  [f     ]"))["total_ns"].tolist() == [11, 8]
-
-
 def test_the_heaviest_stack_follows_what_takes_most() -> None:
     trace = draw(PICTURE, launches=[("add", "gemm")])
     assert heaviest_stack(trace)["name"].tolist() == ["train", "linear", "mm"]

@@ -65,34 +65,6 @@ def test_a_wait_for_a_kernel() -> None:
     ]
 
 
-def test_a_kernel_that_nobody_waits_for_is_not_on_the_path() -> None:
-    trace = draw(
-        """
-        main:     [mm][add           ]
-        stream 7:   [gemm]
-        """,
-        launches=[("mm", "gemm")],
-    )
-    assert set(Profile(trace).critical_path()["class"]) == {"host-operator"}
-    ends = Profile(trace).critical_path.spans()
-    assert ends["hops"].tolist() == [0]
-
-
-def test_the_longer_of_two_streams_binds() -> None:
-    trace = draw(
-        """
-        main:     [a][b][sync        ]
-        stream 7:    [short]
-        stream 8:       [longer    ]
-        """,
-        launches=[("a", "short"), ("b", "longer")],
-        categories={"sync": "sync"},
-    )
-    table = Profile(trace).critical_path(by="name").set_index("name")["path_ns"]
-    assert "short" not in table.index
-    assert table["longer"] == 12
-
-
 def shifted(ns: int) -> Trace:
     """A host that launches two kernels and waits, so much later."""
     builder = TraceBuilder()

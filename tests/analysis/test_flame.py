@@ -38,14 +38,6 @@ def test_stacks_are_merged():
     assert set(merged) == {path.partition(";")[2] for path in paths(flame(trace))} - {""}
 
 
-def test_device_time_goes_to_what_launched_it():
-    trace = draw(PICTURE, launches=[("add", "gemm")])
-    table = flame(trace, metric="device_ns")
-    assert {path: value for path, value in paths(table).items() if value} == {"main;train;linear;add": 12}
-    assert table.loc[table["name"] == "train", "total"].tolist() == [12]
-    assert table["share"].iloc[0] == 1
-
-
 def test_slices_that_are_left_out_are_skipped_in_the_stacks():
     trace = draw(PICTURE, categories={"linear": "python"}, launches=[("add", "gemm")])
     below = {f"main;train;{name}" for name in ("mm", "add", "relu")}

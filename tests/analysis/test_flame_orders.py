@@ -7,18 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from notebook_prof import Trace
-from notebook_prof.analysis import call_tree, flame, operators, sandwich
+from notebook_prof.analysis import call_tree, flame, sandwich
 from notebook_prof.errors import OptionError
 from notebook_prof.testing import draw
 from tests.strategies import traces
 
 from .test_call_tree import paths
 
-PICTURE = """
-main:  [train            ][eval      ]
-main:   [linear ][relu]    [linear ]
-main:    [mm ]              [mm ]
-"""
 LOOP = "main: [a ][b ][a ][a ]\nmain:  []  []  []  []"
 
 
@@ -84,17 +79,3 @@ def test_neighbours_in_time_are_one_node() -> None:
     assert names == ["ProfilerStep#1", "ProfilerStep#2"]
     with pytest.raises(OptionError, match="left_heavy"):
         flame(draw(LOOP), order="left heavy")
-
-
-def test_a_sandwich_has_callers_above_and_callees_below() -> None:
-    table = sandwich(draw(PICTURE), "mm")
-    found = table[["name", "depth", "total"]].values.tolist()
-    assert found == [["mm", 0, 10], ["linear", -1, 10], ["train", -2, 5], ["eval", -2, 5]]
-    both = sandwich(draw(PICTURE), ["linear", "relu"])
-    assert both["name"][0] == "2 names"
-    assert (
-        both["total"][0]
-        == operators(draw(PICTURE), waits=None).set_index("name").loc[["linear", "relu"], "total_ns"].sum()
-    )
-    again = sandwich(draw("main: [f        ]\nmain:  [f     ]\nmain:   [g ]"), "f")
-    assert again[["name", "depth", "total"]].values.tolist() == [["f", 0, 11], ["f", 1, 8], ["g", 2, 4]]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from notebook_prof import TraceBuilder, read_trace
+from notebook_prof import read_trace
 from notebook_prof.analysis import kernel_launches
 from notebook_prof.testing import draw
 from tests.strategies import traces
@@ -33,18 +33,6 @@ def test_delay_operator_and_queue():
     ].tolist()
     assert kernel_launches(trace, shorter_than=10)["name"].tolist() == ["plus"]
     assert kernel_launches(trace, category="memcpy").empty
-
-
-def test_a_queue_that_grows():
-    b = TraceBuilder()
-    main, stream = b.track("main"), b.track("", "stream", device=0, stream=7)
-    calls = b.slices(ts=[0, 10, 20], dur=[5, 5, 5], name="call", category="launch", track=main)
-    work = b.slices(ts=[7, 107, 207], dur=[100, 100, 10], name="k", category="kernel", track=stream)
-    b.flows("launch", calls, work)
-    table = kernel_launches(b.seal())
-    assert table["queue"].tolist() == [1, 1, 2]
-    assert table["delay_ns"].tolist() == [2, 92, 182]
-    assert table["device"].tolist() == [0, 0, 0]
 
 
 @given(traces())

@@ -243,17 +243,6 @@ def check_flame_by_line(trace: Trace) -> None:
             assert table["value"].sum() == own.sum()
 
 
-def test_a_flame_has_lines_as_roots() -> None:
-    trace = training().seal()
-    check_flame_by_line(trace)
-    table = flame(trace, by_line=True)
-    below = table["name"].iloc[table["parent"].dropna()].tolist()
-    assert dict(zip(table["name"][table["depth"] == 1], below, strict=True)) == {
-        "f": "cell:2  h = f(x)", "g": "cell:3  y = g(h)", "idle": NOT_IN_LINES,
-        "gBackward": "cell:4  y.backward()", "fBackward": "cell:4  y.backward()",
-    }  # fmt: skip
-
-
 def test_what_a_line_calls_of_other_lines_hangs_from_those() -> None:
     b = TraceBuilder()
     names = ["cell:9  run()", "run (cell)", "cell:2  mm(x)", "aten::mm", "cell:9  run()", "aten::add"]

@@ -65,18 +65,6 @@ def test_live_by_default_at_the_peak_and_before_the_recording(trace):
     assert memory_live(trace, 5).empty
 
 
-def test_blocks_are_told_apart_by_address_and_device():
-    b = TraceBuilder()
-    b.allocations(ts=[0, 10], addr=[1, 1], bytes=[64, 8], device=0, allocated=[64, 8], reserved=64)
-    assert memory_live(b.seal(), 20)["bytes"].tolist() == [8]
-    b = TraceBuilder()
-    b.allocations(ts=[0, 1], addr=[7, 7], bytes=[64, 32], device=[0, 1], allocated=[64, 32], reserved=128)
-    trace = b.seal()
-    assert memory_live(trace, 5)["device"].tolist() == [0, 1]
-    assert memory_live(trace, 5, device=1)["bytes"].tolist() == [32]
-    assert memory_peak(trace)["device"].tolist() == [0, 1]
-
-
 def test_resident_memory_stands_in_where_no_allocator_spoke():
     b = TraceBuilder()
     rss = b.track("process memory (RSS)", "counter", pid=1, unit="bytes")

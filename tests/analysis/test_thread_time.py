@@ -5,30 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from notebook_prof import TraceBuilder, analysis
-from notebook_prof.testing import draw
 from tests.recording import add_slices
-
-KINDS = dict.fromkeys(("line", "f", "g", "h"), "python")
-
-
-def spent(text: str) -> dict[str, int]:
-    table = analysis.thread_time(draw(text, categories=KINDS, unit_ns=1_000_000))
-    return {row.state: row.ns // 1_000_000 for row in table.itertuples() if row.ns}
-
-
-def test_python_that_an_operator_calls_is_python() -> None:
-    times = spent(
-        """
-        main: [line                          ]
-        main:   [Back                      ]
-        main:      [f           ]   [f   ]
-        main:        [mm  ][g ]
-        main:          [h]
-        """
-    )
-    # Back 28 without f 14 and f 6, mm 6 without h 3; 32 in all
-    assert times == {"operators": 8 + 3, "python": 32 - 11}
-    assert spent("main: [line          ]\nmain:   [mm    ]\nmain:    [add]") == {"operators": 8, "python": 8}
 
 
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 30), st.booleans()), min_size=1, max_size=12))

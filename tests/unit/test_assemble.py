@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,7 +24,7 @@ from notebook_prof.collectors.python.frames import (
     owner_of,
     trim,
 )
-from notebook_prof.collectors.python.snapping import NEVER, ExactRanges, SampleSpans, beside_ranges, bridged
+from notebook_prof.collectors.python.snapping import bridged
 from notebook_prof.trace import Trace, TraceBuilder
 
 CELL_1 = PythonFrame("<module>", "<ipython-input-1-a>", 1, 3, CELL)
@@ -61,40 +60,6 @@ def assembled(
 def rows(trace: Trace) -> list[tuple[str, int, int, int]]:
     s = trace.slices
     return list(zip(s["name"].astype(str), s["ts"], s["dur"], s["depth"], strict=True))
-
-
-def test_stacks_hold_functions_and_lines() -> None:
-    trace = assembled(stacks_of([CELL_1, TRAIN_8, SVD]), [0])
-    slices, stacks = trace.slices, trace.stacks.set_index("stack")
-    leaf = slices.set_index("name")["stack"]
-    assert stacks.loc[leaf["train.py:8"], ["name", "line"]].tolist() == ["train", 8]
-    assert stacks.loc[leaf["train (train.py)"], ["name", "line"]].tolist() == ["train", 5]
-    svd = stacks.loc[leaf["svd (linalg.py)"]]
-    assert (svd["name"], svd["file"], svd["line"]) == ("svd", "linalg.py", 100)
-    assert svd["parent"] == leaf["train.py:8"]
-    assert (slices["category"].astype(str) == "python").all()
-
-
-def code(name: str, file: str, line: int) -> object:
-    return compile("\n" * (line - 1) + f"def {name}():\n    pass", file, "exec").co_consts[0]
-
-
-def test_an_annotation_cuts_what_its_function_called() -> None:
-    opener = code("train", "train.py", 5)
-    edges = AnnotationEdges(np.array([12, 27, 28, 45]), np.zeros(4, np.int64), [opener])  # type: ignore[list-item]
-    stacks = stacks_of([CELL_1, TRAIN_8, SVD])
-    assert rows(assembled(stacks, [0, 0, 0, 0, 0], edges=edges)) == [
-        ("cell:3", 0, 50, 0),
-        ("train (train.py)", 0, 50, 1),
-        ("train.py:8", 0, 12, 2),
-        ("svd (linalg.py)", 0, 12, 3),
-        ("train.py:8", 12, 15, 2),
-        ("svd (linalg.py)", 12, 15, 3),
-        ("train.py:8", 28, 17, 2),
-        ("svd (linalg.py)", 28, 17, 3),
-        ("train.py:8", 45, 5, 2),
-        ("svd (linalg.py)", 45, 5, 3),
-    ]
 
 
 @given(
@@ -190,22 +155,3 @@ def test_what_both_neighbours_of_a_failed_look_saw_goes_on() -> None:
     ]
     assert bridged_rows(stacks, [0, 1, 0], [10, 100, 110]) == [(0, 1, 2)] * 3
     assert bridged_rows(stacks, [0, 1, 0], [10, 200, 210]) == [(0, 1, 2), (), (0, 1, 2)], "too long"
-
-
-@pytest.mark.parametrize(
-    ("end", "expected"),
-    [
-        (12, [(0, 12, True), (30, 40, True)]),  # the module ends soon, and so does what called it
-        (29, [(0, 8, True), (8, 10, True), (30, 40, True)]),  # what was seen before the gap is cut
-        (35, [(0, 8, True), (8, 10, True), (35, 40, True)]),
-    ],
-)
-def test_no_frame_before_a_gap_ends_within_a_module_that_began_in_it(
-    end: int, expected: list[tuple[int, int, bool]]
-) -> None:
-    spans = SampleSpans(np.array([0, 30]), np.array([10, 40]), np.zeros(2, np.int64), np.full(2, NEVER))
-    no = np.array([False])
-    module = ExactRanges.of(np.array([8]), np.array([end - 8]), no, no)
-    found = beside_ranges(spans, [np.array([0]), np.array([1])], module, 10)
-    anew = found.first_change([np.array([0]), np.array([1])]) == 0
-    assert list(zip(found.begin.tolist(), found.end.tolist(), anew.tolist(), strict=True)) == expected

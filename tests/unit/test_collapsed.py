@@ -6,26 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from notebook_prof import Profile, TraceBuilder, read_trace
+from notebook_prof import read_trace
 from notebook_prof.errors import FormatError, OptionError
 from notebook_prof.trace import Trace
-from notebook_prof.writers import export_stacks
 
 
 def opened(tmp_path: Path, text: str | bytes, **options: object) -> Trace:
     path = tmp_path / "unknown"
     path.write_bytes(text.encode() if isinstance(text, str) else text)
     return read_trace(path, **options)
-
-
-def launched() -> Trace:
-    """A step that launches a kernel."""
-    b = TraceBuilder()
-    main, gpu = b.track("main", pid=1, tid=1), b.track("GPU 0", "stream", device=0, stream=7)
-    host = b.slices(ts=[0, 1], dur=[9, 5], track=main, name=["step", "mm"])
-    work = b.slices(ts=[20], dur=[4], track=gpu, name="gemm", category="kernel")
-    b.flows("launch", host[1:], work)
-    return b.seal()
 
 
 def rows(trace: Trace) -> list[list[object]]:
@@ -109,17 +98,3 @@ def test_broken_lines_are_counted_and_cost_themselves_only(tmp_path: Path) -> No
 def test_other_text_is_not_taken_for_it(tmp_path: Path, text: str) -> None:
     with pytest.raises(FormatError):
         opened(tmp_path, text)
-
-
-def test_a_profile_exports_what_is_read_again(tmp_path: Path) -> None:
-    p = Profile(launched())
-    text, json = tmp_path / "stacks.txt", tmp_path / "stacks.json"
-    p.export.stacks(text)
-    p.export.stacks(json)
-    own = p.trace.slices[p.trace.slices["track"] == 0]
-    for path, source in ((text, "collapsed"), (json, "speedscope")):
-        again = read_trace(path)
-        assert again.metadata["source"] == source
-        assert again.slices["self_ns"].tolist() == own["self_ns"].tolist()
-        export_stacks(again, tmp_path / "second.txt")
-        assert (tmp_path / "second.txt").read_bytes() == text.read_bytes()

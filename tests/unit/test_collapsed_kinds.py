@@ -281,12 +281,6 @@ def test_py_spy_tells_processes_and_threads(tmp_path: Path) -> None:
     assert tracks(processes_only) == [("process 5", 5, None), ("process 6", 6, None)]
 
 
-def test_a_process_without_a_stack_is_a_gap(tmp_path: Path) -> None:
-    trace = opened(tmp_path, 'process 7:"python a.py";f (a.py:1) 5\nprocess 7:"python a.py" 18\n')
-    assert trace.slices["self_ns"].sum() == 5
-    assert trace.report["sample-without-stack"].example == "a weight of 18 in all"
-
-
 def test_py_spy_without_threads_is_told_by_its_frames(tmp_path: Path) -> None:
     text = "<module> (a.py:9);f (lib/b.py:3) 31\n<module> (a.py:9);g (libz.so) 2\n"
     trace = opened(tmp_path, text)

@@ -61,31 +61,6 @@ def ranged(name: str, ts: str, device: int = 0, **values: object) -> str:
     return text.replace('"pid": 5', f'"pid": {device}') if '"pid": 5' in text else text
 
 
-def test_ranges_of_cupti_are_counters_and_a_table(tmp_path: Path) -> None:
-    rows = (
-        op("aten::conv2d", "100", "30", cat="cpu_op"),
-        op("aten::cudnn", "105", "20", cat="cpu_op"),
-        op("cudaLaunchKernel", "110", "1", cat="cuda_runtime", correlation=1),
-        op("cudaLaunchKernel", "140", "1", cat="cuda_runtime", correlation=2),
-        ranged("fft", "1", **{FADD: 86, "dram.pct": 0.5}),
-        ranged("gemm", "11", **{FADD: 7, "note": "text"}),
-    )
-    trace = read_trace(write(tmp_path, *rows))
-    table = trace.metadata["tables"]["profiler_ranges"]
-    assert table["name"].tolist() == ["fft", "gemm"]
-    assert table["top_operator"].astype(object).fillna("").tolist() == ["aten::conv2d", ""]
-    assert table["operator"].astype(object).fillna("").tolist() == ["aten::cudnn", ""]
-    assert table[FADD].tolist() == [86.0, 7.0]
-    assert table["dram.pct"].isna().tolist() == [False, True]
-    assert "note" not in table
-    tracks = trace.tracks.set_index("name")["track"]
-    curve = trace.counters[trace.counters["track"] == tracks[FADD]]
-    base = trace.metadata["start_unix_ns"]
-    start = (table["start_unix_ns"] - base).tolist()
-    assert curve[["ts", "value"]].values.tolist() == [[start[0], 86], [start[1], 7], [start[1] + 10_000, 0]]
-    assert not trace.report
-
-
 def test_ranges_among_events_that_are_read_one_by_one_are_counted(tmp_path: Path) -> None:
     odd = '{"ph": "X", "name": ["no"], "ts": {}, "dur": 1}'
     trace = read_trace(write(tmp_path, ranged("fft", "1", **{FADD: 86}), odd))
