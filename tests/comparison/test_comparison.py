@@ -302,6 +302,14 @@ def test_the_page_is_whole_and_asks_for_nothing(data: Path, tmp_path: Path, pair
         assert "default-src &#x27;none&#x27;; script-src &#x27;sha256-" in text
 
 
+def test_recordings_that_took_no_time_are_compared(tmp_path: Path) -> None:
+    b = nbp.TraceBuilder()
+    b.slices(ts=0, dur=0, name="mark", track=b.track("main"), category="operator")
+    profile = nbp.Profile(b.seal())
+    nbp.compare(profile, profile).to_html(tmp_path / "both.html")
+    assert "<h3>Steps</h3>" in (tmp_path / "both.html").read_text(encoding="utf-8")
+
+
 def test_the_command(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     a, b = (str(recorded(data, name)) for name in ("cnn_sgd", "cnn_adam"))
     assert main(["diff", a, b, "-t", "2", "--html", str(tmp_path / "d.html")]) == 0

@@ -109,7 +109,7 @@ def fragment(c: ComparedTables, uid: str = "") -> str:
 def _steps(c: ComparedTables) -> str:
     """Draw every step of both sides as a dot at its time, and the interval of the change."""
     table = c.steps
-    largest = float(table.loc[table["used"], "dur_ns"].quantile(0.98)) * 1.15
+    largest = max(1.0, float(table.loc[table["used"], "dur_ns"].quantile(0.98)) * 1.15)
     left_out = int((~table["used"]).sum())
     note = f" Hollow: {left_out} that do not count." if left_out else ""
     over = int((table["dur_ns"] > largest).sum())
