@@ -199,12 +199,14 @@ def groups(*columns: npt.NDArray[Any]) -> tuple[IntArray, IntArray]:
     >>> codes, first = groups(np.array([5, 5, 6]), np.array([1, 2, 2]))
     >>> codes.tolist(), first.tolist()
     ([0, 1, 2], [0, 1, 2])
+    >>> groups(np.array([1, 2, 2, 3]), np.array([7, np.nan, 8, np.nan]))[0].tolist()  # NaN is a value
+    [0, 1, 2, 3]
     """
     code = np.zeros(len(columns[0]), np.int64)
     for column in columns:
         if not len(column) or (column == column[0]).all():
             continue
-        own, values = pd.factorize(column)
+        own, values = pd.factorize(column, use_na_sentinel=False)
         code = pd.factorize(code * max(len(values), 1) + own)[0].astype(np.int64)
     first = np.zeros(int(code.max(initial=-1)) + 1, np.int64)
     first[code[::-1]] = np.arange(len(code))[::-1]
