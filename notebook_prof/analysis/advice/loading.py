@@ -12,9 +12,10 @@ import pandas as pd
 from ...trace import length
 from ...units import format_items, format_ns
 from ..scope import length_within
+from ..source.frames import frames
 from ..source.line_calls import module_of
-from ..source.lines import line_slices
-from ..verdict.claims import Source, cite, fill, say
+from ..source.lines import LINE, line_slices, line_times
+from ..verdict.claims import Sentence, Source, cite, cite_ns, fill, say
 from ..verdict.waits import bounding_loader
 from .context import WORTH, Advice, AdviceContext, evidence
 
@@ -247,6 +248,7 @@ def _found(run: AdviceContext, spent: int, before: str, after: str) -> dict[str,
             of_loader = {name: row[name] for name in ("dataset", "method")}
             where = cite(location, int(row["line"]), Source("loaders", "line", of_loader, reduce="max"))
             text += fill("; items come from `{}.{}` ({})", row["dataset"], row["method"], where)
+            text += _hottest(run, str(row["method"]))
     return {
         "text": text + ".",
         "place": location,
@@ -254,3 +256,26 @@ def _found(run: AdviceContext, spent: int, before: str, after: str) -> dict[str,
         "select": {"phase": "data"},
         **evidence(run.host, run.host.among("phase", ("data",))),
     }
+
+
+def _hottest(run: AdviceContext, method: str) -> Sentence:
+    """Describe the line that takes most time in the dataset's method, if lines were recorded."""
+    scope = line_slices(run.trace, run.window)
+    where = frames(run.trace)
+    inside = np.array([str(name).split(".")[-1] == method for name in where.function], dtype=bool)
+    in_method = scope.only(inside[where.code[scope.rows]])
+    if not len(in_method.rows):
+        return say()
+    names = in_method.slices["name"].iloc[in_method.rows].astype("str")
+    longest = pd.Series(in_method.end - in_method.ts).groupby(names.to_numpy()).sum().idxmax()
+    match = LINE.fullmatch(str(longest))
+    if match is None:
+        return say()
+    table = line_times(run.trace, **run.facts.arguments)
+    here = table[(table["line"] == int(match["line"])) & (table["text"] == match["text"])]
+    if len(here) != 1:
+        return say()
+    spent = int(here["total_ns"].iloc[0])
+    exact = {"file": here["file"].iloc[0], "line": int(match["line"])}
+    took = cite_ns(spent, Source("lines", "total_ns", exact, run.facts.arguments))
+    return say(", ", took, f" of it in `{match['text']}` ({match['file']}:{match['line']})")
