@@ -411,7 +411,9 @@ def loading(cpus=2, item_ms=1.0, busy=0.1, start_method="fork", slower=1, steps=
     name = SEVERAL if loader["num_workers"] else SINGLE
     b.slices(ts=at, dur=np.full(10, data), name=name, phase="data", track=main)
     if line:
-        b.slices(ts=at + ms, dur=np.full(10, data - 2 * ms), name=line, category="python", track=main)
+        within = b.stack([("Slow.__getitem__", loader["file"], 9)])
+        times = {"ts": at + ms, "dur": np.full(10, data - 2 * ms)}
+        b.slices(**times, name=line, category="python", track=main, stack=within)
     b.slices(ts=at + data, dur=np.full(10, 5 * ms), name="aten::mm", phase="forward", track=main)
     counter = b.track("process CPU", "counter", pid=1, unit="share")
     b.counter(counter, np.arange(1, 5) * 100 * ms, np.full(4, busy))
@@ -426,6 +428,8 @@ def test_workers_by_the_machine_and_the_item():
     assert "pin_memory" not in row["remedy"]
     assert row["place"] == "cell:9"
     assert "`Slow.__getitem__` (cell:9)" in row["finding"]
+    hottest = check(loading(line="cell:11  x = resize(x)")).iloc[0]["finding"]
+    assert hottest.endswith("`Slow.__getitem__` (cell:9), 300 ms of it in `x = resize(x)` (cell:11).")
     assert "num_workers=1" in advice_row(loading(cpus=1), "dataloader-workers")["remedy"]
     # two cores that compute all the time have no time for more
     assert advice_row(loading(busy=1.0), "dataloader-workers") is None
