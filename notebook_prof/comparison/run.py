@@ -9,7 +9,7 @@ import functools
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -81,6 +81,11 @@ class TraceRun:
     def trace(self) -> Trace:
         """The recording."""
         return self.profile.trace
+
+    @property
+    def has_time_unit(self) -> bool:
+        """Whether durations are times, not weights without a unit."""
+        return self.trace.metadata.get("time_unit", True) is not False
 
     @functools.cached_property
     def core_share(self) -> float | None:
@@ -156,6 +161,7 @@ class Summary:
     memory: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=["device", "source", "bytes"]))
     # Name of the run in messages.
     title: str = "this run"
+    has_time_unit: ClassVar = True
 
     @property
     def core_share(self) -> float | None:

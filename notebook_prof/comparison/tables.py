@@ -79,6 +79,11 @@ class ComparedTables:
         return min((share for share in shares if share is not None), default=None)
 
     @property
+    def without_unit(self) -> list[str]:
+        """Names of the sides with a file whose weights have no unit."""
+        return [side.name for side in (self._a, self._b) if not all(run.has_time_unit for run in side.runs)]
+
+    @property
     def starved(self) -> bool:
         """Whether compared steps had a core for less than half of the time in which they could run.
 

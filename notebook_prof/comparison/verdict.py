@@ -156,7 +156,12 @@ def _cannot_tell(c: ComparedTables) -> str:
         )
     what = ["recording" if one else "mean step" for one in whole]
     took = [format_ns(int(c.phases[column].sum())) for column in ("a_ns", "b_ns")]
-    return f"{why} The {what[0]} of {a} takes {took[0]}, and the {what[1]} of {b} {took[1]}."
+    note = (
+        f" Weights of {' and '.join(c.without_unit)} have no unit: 1 is shown as 1 ns."
+        if c.without_unit
+        else ""
+    )
+    return f"{why} The {what[0]} of {a} takes {took[0]}, and the {what[1]} of {b} {took[1]}.{note}"
 
 
 def undecided(c: ComparedTables) -> str:

@@ -310,6 +310,13 @@ def test_recordings_that_took_no_time_are_compared(tmp_path: Path) -> None:
     assert "<h3>Steps</h3>" in (tmp_path / "both.html").read_text(encoding="utf-8")
 
 
+def test_weights_without_a_unit_are_not_called_times(tmp_path: Path) -> None:
+    for name, weight in (("a", 80), ("b", 60)):
+        (tmp_path / f"{name}.folded").write_text(f"main;work {weight}\nmain;load 20\n")
+    a, b = (str(tmp_path / f"{name}.folded") for name in "ab")
+    assert str(nbp.compare(a, b).verdict).endswith(" Weights of a and b have no unit: 1 is shown as 1 ns.")
+
+
 def test_the_command(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     a, b = (str(recorded(data, name)) for name in ("cnn_sgd", "cnn_adam"))
     assert main(["diff", a, b, "-t", "2", "--html", str(tmp_path / "d.html")]) == 0
