@@ -138,10 +138,13 @@ class TurnsMagics(Magics):  # type: ignore[misc]
             raise UsageError(str(error)) from None
         recorded: dict[str, list[Profile]] = {"a": [], "b": []}
         values: dict[str, Any] = {}
+        streams = sys.stdout, sys.stderr, sys.displayhook, self.shell.display_pub
         try:
             with CountedInterrupts() as interrupts:
                 failed = not self._run_all(turns, restore, recorded, values, interrupts)
         except KeyboardInterrupt:  # between two runs; one within a run was shown by its cell
+            # it may have come while `capture_output` began or ended
+            sys.stdout, sys.stderr, sys.displayhook, self.shell.display_pub = streams
             sys.stderr.write(f"{MAGIC}: interrupted\n")
             failed = True
         if all(recorded.values()):

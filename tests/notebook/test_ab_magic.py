@@ -86,6 +86,33 @@ def test_an_interrupt_keeps_what_was_recorded(torch_kernel: Kernel, after: float
     assert torch_kernel.must("%%profile p --quiet\nx = 1").status == "ok", "nothing records any more"
 
 
+@pytest.mark.parametrize("when", ["enter", "exit"])
+def test_an_interrupt_between_two_runs_leaves_no_output_captured(torch_kernel: Kernel, when: str) -> None:
+    torch_kernel.must(SETUP)
+    torch_kernel.must(
+        f"""
+        import signal
+        from notebook_prof.jupyter import ab_magic
+        whole = ab_magic.capture_output
+        class Interrupted(whole):
+            def __{when}__(self, *error):
+                if "{when}" == "exit":
+                    signal.raise_signal(signal.SIGINT)
+                whole.__{when}__(self, *error)
+                signal.raise_signal(signal.SIGINT)
+        ab_magic.capture_output = Interrupted
+        """
+    )
+    try:
+        reply = torch_kernel.run(f"%%profile_ab --rounds 3\n{A}\n%% b\n{B}")
+    finally:
+        torch_kernel.run("ab_magic.capture_output = whole")
+    assert (reply.status, "interrupted" in reply.stderr) == ("error", True)
+    seen = torch_kernel.run("print('out')\nimport sys; sys.stderr.write('err')\ndisplay('shown')\n7")
+    assert (seen.stdout, seen.stderr, seen.results) == ("out\n", "err", ["7"])
+    assert len(seen.displays) == 1
+
+
 @pytest.mark.parametrize(
     "lost",
     [
