@@ -84,7 +84,7 @@ class TraceRun:
 
     @property
     def has_time_unit(self) -> bool:
-        """Whether durations are times, not weights without a unit."""
+        """Whether durations are times. Otherwise they are weights without a unit."""
         return self.trace.metadata.get("time_unit", True) is not False
 
     @functools.cached_property

@@ -80,7 +80,7 @@ class ComparedTables:
 
     @property
     def without_unit(self) -> list[str]:
-        """Names of the sides with a file whose weights have no unit."""
+        """Names of the sides that have a file with weights without a unit."""
         return [side.name for side in (self._a, self._b) if not all(run.has_time_unit for run in side.runs)]
 
     @property

@@ -77,7 +77,7 @@ def track_rows(trace: Trace) -> Rows:
 
 
 def slice_rows(trace: Trace) -> Rows:
-    """Write complete events, with the further attributes from other tables."""
+    """Write complete events, with attributes from other tables."""
     slices = trace.slices
     streams = trace.tracks.loc[trace.tracks["kind"] == "stream", "track"]
     on_device = slices["track"].isin(streams).to_numpy()
@@ -112,8 +112,8 @@ def slice_rows(trace: Trace) -> Rows:
 
 def step_rows(trace: Trace) -> Rows:
     """Write steps that are not slices as ranges of their own thread."""
-    # On the thread that ran them they would nest wrongly: a step ended by an optimizer's hook is over before
-    # the optimizer's own slice is.
+    # They would cross slices of the thread that ran them: a step that an optimizer's hook ends is over before
+    # the optimizer's slice is.
     there = set(trace.slices["name"].cat.categories)
     names = [f"{STEP_PREFIX}{number}" for number in trace.steps["step"]]
     times = _times(trace.steps)

@@ -193,10 +193,11 @@ def _batches(run: AdviceContext) -> int:
 
 
 def _with_workers(run: AdviceContext, spent: int, used: int, best: int = 0) -> tuple[int, int, int]:
-    """Return the workers worth having, the steps' time with them and now, without the cost of recording."""
-    # The longest of three bounds. 1. Workers make all batches in parallel; the last step follows. 2. The
-    # first batch is made; then the steps run one after another. 3. All cores are busy all the time. Workers
-    # that make batches already were never idle: more of them share the same total work.
+    """Return a worthwhile number of workers, and the time of the steps with them and now."""
+    # The cost of recording is subtracted from both times. The estimate is the longest of three bounds:
+    # 1. workers make all batches in parallel, then the last step runs; 2. the first batch is made, then the
+    # steps run one after another; 3. all cores are busy all the time. Workers that already exist are assumed
+    # to be busy, so more of them share the same total work.
     cost, data, batches = run.cost_ns(), spent - _cost(run), _batches(run)
     before = max(run.facts.total_ns - cost, data)
     rest, work = before - data, before * used or data

@@ -191,7 +191,7 @@ class Resources:
 
 
 def owners_at(resources: Resources, tracks: IntArray, instants: IntArray) -> IntArray:
-    """Return the slice that owns each track at an instant; -1 if none does."""
+    """Return, for each track and instant, the slice that owns the track then; -1 if none does."""
     out = np.full(len(tracks), -1)
     for track in np.unique(tracks).tolist():
         here, cut = tracks == track, resources.segments(track)

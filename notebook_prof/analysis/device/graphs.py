@@ -165,7 +165,7 @@ class _OrderedWork(NamedTuple):
 
 
 class _Occurrences(NamedTuple):
-    """Where the occurrences of a sequence start in the work, without overlaps, and its length."""
+    """The length of a sequence, and where its occurrences start; they do not overlap."""
 
     first: IntArray
     length: int
@@ -182,7 +182,7 @@ def kernel_sequences(
     window: WindowLike = None,
     step: Numbers = None,
 ) -> pd.DataFrame:
-    """Find repeated sequences of kernels, with the host's time between their launches.
+    """Find repeated sequences of kernels, and the host time between their launches.
 
     Parameters
     ----------
@@ -261,7 +261,7 @@ def _work_of(trace: Trace, window: WindowLike, step: Numbers, *, collectives: bo
 
 
 def _frequent(work: _OrderedWork, shortest: int, longest: int, fewest: int, most: int) -> list[_Occurrences]:
-    """Take the sequence that covers most work, then the one that covers most of what is left, and so on."""
+    """Repeatedly choose the sequence that covers the most remaining work."""
     candidates: list[tuple[int, int, IntArray]] = []
     at, number = np.arange(len(work.row)), work.code
     for length in range(2, longest + 1):
@@ -292,7 +292,7 @@ def _frequent(work: _OrderedWork, shortest: int, longest: int, fewest: int, most
 
 
 def _largest(at: IntArray, number: IntArray, length: int, most: int) -> list[tuple[int, int, IntArray]]:
-    """Return the sequences of one length that cover most work: number of kernels, length and starts."""
+    """Return the most frequent sequences of one length, each as (kernels covered, length, starts)."""
     order = np.argsort(number, kind="stable")
     counts = np.bincount(number)
     ends = np.cumsum(counts)
@@ -304,7 +304,7 @@ def _largest(at: IntArray, number: IntArray, length: int, most: int) -> list[tup
 
 
 def _without_overlap(starts: IntArray, length: int) -> IntArray:
-    """Drop occurrences that begin inside a previous one, like the second ABA in ABABA."""
+    """Drop occurrences that overlap an earlier one, such as the second ABA in ABABA."""
     while len(starts) > 1:
         begins = np.ones(len(starts), bool)
         begins[1:] = np.diff(starts) >= length
@@ -319,7 +319,7 @@ def _without_overlap(starts: IntArray, length: int) -> IntArray:
 def _launched_by(
     trace: Trace, work: _OrderedWork, operator: str, shortest: int, most: int
 ) -> tuple[_OrderedWork, list[_Occurrences]]:
-    """Return the work that operators launched, call by call, and each call's work as a sequence."""
+    """Return the work launched by matching operators, ordered by call, and the calls with equal work."""
     call = np.append(_outermost(trace, operator), -1)[launching_rows(trace)[work.row]]
     order = np.lexsort((trace.slices["ts"].to_numpy()[work.row], call))
     order = order[call[order] >= 0]
@@ -337,7 +337,7 @@ def _launched_by(
 
 
 def _outermost(trace: Trace, operator: str) -> IntArray:
-    """Return the outermost slice with this text in its name, around or at each slice; -1 if there is none."""
+    """Return the outermost slice around (or at) each slice whose name contains the text; -1 if none does."""
     words = [str(word) for word in trace.slices["name"].cat.categories]
     hits = matching_codes(trace.slices["name"].array.codes, [operator in word for word in words])
     hits &= ~of_kind(trace, ("stream",))

@@ -121,7 +121,7 @@ def _waiting(facts: VerdictInputs, waits: np.ndarray[Any, np.dtype[np.bool_]], w
 
 
 def _who_waits(facts: VerdictInputs) -> str:
-    """Name the judged thread if other threads have slices, too: they may have computed meanwhile."""
+    """Return "the program", or the thread's name if other threads were recorded and may have computed."""
     tracks = facts.trace.tracks.set_index("track")
     others = np.unique(on_host(facts.trace).values("track"))
     name = str(tracks["name"][stepping_track(facts.trace)])

@@ -31,8 +31,8 @@ DOUBLE_EVERY: Final = 6_000
 CPU_INTERVAL_NS: Final = 100_000_000
 LONG_GAP_NS: Final = 100_000_000
 MUCH_FREED: Final = 64 * 2**20
-"""Amount of freed but kept memory above which it is returned to the system: torch's profiler scatters small
-blocks between large ones."""
+"""Freed memory is returned to the system if more than this is still resident. torch's profiler scatters small
+blocks among large ones, which keeps the pages resident."""
 RSS_TRACK: Final = "process RSS"
 CPU_TRACK: Final = "process CPU"
 CHILDREN_TRACK: Final = "memory of child processes"

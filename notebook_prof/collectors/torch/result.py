@@ -277,7 +277,7 @@ _NO_WRAPPER: Final = re.compile(
 
 
 def users_only(columns: KinetoColumns) -> KinetoColumns:
-    """Drop Python calls of the recording and the notebook's kernel. Operators, ranges, device work stay."""
+    """Drop Python calls made by the recording and by ipykernel. Operators, ranges and device work stay."""
     # These are dropped: on a thread that runs a cell, calls outside the cell; on a thread that runs ipykernel
     # but no cell, every Python call; on all threads, our own calls but those that start and stop the
     # recording, and what they call, unless they are wrappers. In a script, only the last rule applies.
@@ -301,7 +301,7 @@ def users_only(columns: KinetoColumns) -> KinetoColumns:
 
 
 def of_devices(columns: KinetoColumns, devices: Sequence[int] | None, report: ImportReport) -> KinetoColumns:
-    """Drop the work and memory of other devices, and the calls that launched it. None keeps all devices."""
+    """Drop other devices' work and memory, and the calls that launched it. With None, keep everything."""
     # the launch calls are dropped too, since they would look like launches that lost their kernels; other
     # host rows stay
     if devices is None:
@@ -359,7 +359,7 @@ def _numbers(activities: list[Any], name: str) -> npt.NDArray[np.int64]:
 
 
 def _text(activity: Any) -> str:
-    """Return an activity's metadata."""
+    """Return the JSON metadata of an activity."""
     text: str = activity.metadata_json()
     # a collective's kernels also get that of its range, as in torch's files
     if activity.type() == "kernel" and (read := getattr(activity, "linked_activity", None)) is not None:

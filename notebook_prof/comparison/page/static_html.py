@@ -275,7 +275,7 @@ def _number(value: object) -> int:
     return -1 if pd.isna(value) else int(value)  # type: ignore[call-overload]
 
 
-# Two sessions of a notebook: a line for each cell, and what changed in the edited ones.
+# The page of two sessions: a line for each cell, and the changed lines of edited cells.
 
 
 def sessions_page(a: Trace, b: Trace, names: tuple[str, str]) -> str:

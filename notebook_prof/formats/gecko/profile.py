@@ -63,7 +63,7 @@ class _GeckoProfile(Struct):
 
 
 _Shared = tuple[list[str] | None, Mapping[str, Raw], GeckoStacks | None]
-"""Strings and tables shared by the threads of a profile, and stacks if those are shared."""
+"""Strings, tables and, in some versions, stacks that the threads of a profile share."""
 
 
 def read_profile(data: bytes, builder: TraceBuilder) -> None:

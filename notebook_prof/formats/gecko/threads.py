@@ -114,7 +114,7 @@ class GeckoStacks(NamedTuple):
 
 
 def idle_categories(listed: Any) -> BoolArray:
-    """Return which categories of a profile are Idle, and False at the end, for none."""
+    """Return a mask of the categories named Idle, with False appended for stacks without a category."""
     kinds = listed if isinstance(listed, list) else []
     return np.array([*(isinstance(kind, dict) and kind.get("name") == "Idle" for kind in kinds), False])
 

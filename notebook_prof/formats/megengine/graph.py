@@ -21,7 +21,7 @@ _LATEST_S: Final = 1e9
 
 
 def read_times(entries: dict[str, Any], report: ImportReport) -> pd.DataFrame:
-    """Read ``{operator: {place: {"start", "kern", "end"}}}`` in s, as ``id node start kern_ns ns``."""
+    """Read ``{operator: {place: {"start", "kern", "end"}}}``, in seconds, into a table in ns."""
     # a place is a computing node or a thread of the host
     operator, node, values = [], [], []
     for key, times_of_node in entries.items():

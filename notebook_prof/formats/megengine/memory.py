@@ -1,4 +1,4 @@
-"""MegEngine's ``memory_flow.svg``: a drawing of tensors."""
+"""Reads MegEngine's ``memory_flow.svg``, which draws the lifetime of each tensor."""
 
 from __future__ import annotations
 

@@ -204,7 +204,7 @@ _COLUMNS: Final = ("id", "name", "device", "in_shapes", "in_dtypes", "out_shapes
 def operators(
     ranges: TimelineRanges, category: npt.NDArray[np.object_]
 ) -> tuple[IntArray, npt.NDArray[np.object_], pd.DataFrame]:
-    """Return the operator's number (-1 for none) and input shapes of each range, and a row per operator."""
+    """Return each range's operator id (-1 for none), each range's input shapes, and a table of operators."""
     key = np.array([_id(args) for args in ranges.args], np.int64)
     _, parent, _ = nest(ranges.thread, ranges.ts, ranges.dur)
     rows_of_operators = np.flatnonzero(category == "operator")

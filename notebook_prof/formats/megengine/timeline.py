@@ -204,7 +204,7 @@ def read_timeline(data: bytes, builder: TraceBuilder) -> None:
 
 
 def _base_ns(file: TimelineFile) -> int:
-    """Return the Unix time at which the profile started; 0 if the file does not have it."""
+    """Return the Unix time, in ns, at which the profile started; 0 if the file does not contain it."""
     text = str(file.metadata.get("localTime", "")) if isinstance(file.metadata, dict) else ""
     return int(text) if text.isdecimal() and len(text) < 20 and int(text) < 1 << 62 else 0
 

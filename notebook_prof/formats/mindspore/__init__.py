@@ -138,7 +138,7 @@ def profile_files(names: Iterable[str]) -> list[File]:
 
 
 def is_profile(files: Iterable[File]) -> bool:
-    """Return whether there is a file that only MindSpore's and Ascend's profilers write."""
+    """Return whether any file is one that only the profilers of MindSpore and Ascend write."""
     kinds = {file.kind for file in files}
     return bool(kinds & _SIGNS) or {"trace_view"} == kinds
 

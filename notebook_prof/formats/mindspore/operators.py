@@ -212,7 +212,8 @@ def clock_of(ts: npt.NDArray[np.int64]) -> str:
     return "unix" if len(ts) and int(ts.min()) > 10**18 else "host"
 
 
-# The step trace: where each step begins, its forward begins, its backward ends, and it ends.
+# The step trace has four points per step: its begin, the begin of the forward, the end of the backward, and
+# its end.
 #
 # ``metadata["tables"]["step_trace"]`` has one row per step: ``step start_ns fp_ns bp_ns end_ns interval_ns
 # fp_bp_ns tail_ns total_ns points``; times in the clock of ``metadata["start_unix_ns"]``. `points` is the
@@ -290,7 +291,7 @@ def _reduces(frame: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
 def named_points(
     steps: pd.DataFrame, runs: pd.DataFrame, staging: Staging, phases: list[str | None]
 ) -> pd.DataFrame:
-    """Set the two points by the operators that were named, or else by the names of the operators."""
+    """Set the begin of the forward and the end of the backward, by the options or by operators' names."""
     # `steps` has `step start_ns end_ns`, and the points of the file if it has them; `runs` has `full ts
     # dur` on the same clock, and `phases` a value for each of its rows. Steps in which a named operator did
     # not run keep their own point.

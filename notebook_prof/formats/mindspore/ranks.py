@@ -19,7 +19,7 @@ _REDUNDANT_EFFECT: Final = "not read: other files have the same data, more exact
 
 
 class Rank:
-    """The files of one rank, their names by kind, while they are read."""
+    """The files of one rank, by kind."""
 
     # Of files with the same data, the exact one is used: executions in nanoseconds before timelines in
     # microseconds, unless the timeline has the full names; msprof's whole timeline before its parts.

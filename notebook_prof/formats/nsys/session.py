@@ -191,7 +191,7 @@ _UNIFIED_STREAM: Final = -2
 
 
 class NsysWork(NamedTuple):
-    """Work that calls may have launched, as columns of equal length."""
+    """Work on a device, as columns of equal length, with the numbers of the calls that launched it."""
 
     pid: IntArray
     correlation: IntArray
@@ -224,7 +224,7 @@ def add_device_work(session: NsysSession) -> NsysWork:
 
 
 _Events = list[tuple[pd.DataFrame, Coded]]
-"""Rows of the table ``device_events`` and their names, a part for each table of the report."""
+"""Rows of ``device_events`` and their names, one part per table of the report."""
 
 
 def _kernels(session: NsysSession, rows: TableRows, events: _Events) -> NsysWork:
@@ -250,7 +250,7 @@ def _copies(session: NsysSession, rows: TableRows, events: _Events) -> NsysWork:
     name = Coded(code, [_copy_name(*own) for own in np.stack(kinds, axis=1)[first].tolist()])
     unified = np.isin(rows.ints("copyKind"), _UNIFIED)
     work = _add(session, rows, name, "memcpy", "gpu_memcpy", events, _moved(rows), unified)
-    # no call launched migrations: their numbers mean nothing
+    # no call launches migrations, so their correlation numbers mean nothing
     return NsysWork(*(column[~unified] for column in work))
 
 

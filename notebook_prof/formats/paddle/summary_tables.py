@@ -288,7 +288,7 @@ def _table_of(events: TypedEvents, operators: IntArray, sorted_by: str, op_detai
 
 
 def _inside_operators(events: TypedEvents, operators: IntArray) -> tuple[_Groups, _Groups, _Groups]:
-    """Return what is directly inside each operator, its own device work, and that of each inner name."""
+    """Return the direct children of each operator, its own device work, and the device work by child name."""
     rank = np.full(len(events.ts) + 1, -1, np.int64)
     rank[operators] = np.arange(len(operators))
     inner = np.flatnonzero(events.host & ~events.of("Operator") & (rank[events.parent] >= 0))

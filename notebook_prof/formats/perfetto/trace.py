@@ -69,7 +69,7 @@ def add_scheduling(packets: Packets, tracks: PerfettoTracks, builder: TraceBuild
 
 
 def _compact(fields: Fields, cpu: IntArray, builder: TraceBuilder) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return switches and wakings that are columns: times as differences."""
+    """Return the switches and wakings that are stored as columns, with times as differences."""
     (owner, steps), (_, state), (_, pid) = (fields.repeated(number) for number in (1, 2, 3))
     (waking_owner, waking_steps), (_, waking_pid) = fields.repeated(7), fields.repeated(8)
     whole = len(steps) == len(state) == len(pid) and len(waking_steps) == len(waking_pid)

@@ -74,7 +74,7 @@ def _records(pieces: Iterable[bytes]) -> Iterator[re.Match[bytes]]:
 
 
 def read_logs(every: Iterable[Iterable[bytes]], builder: TraceBuilder) -> None:
-    """Put tracks, slices and the table of compilations in logs, each in pieces, into `builder`."""
+    """Put the compilations of the logs into `builder`: tracks, slices and a table."""
     logs = [_read_log(pieces, builder.report) for pieces in every]
     rows = [[compilation_row(metrics.get) for metrics in log.metrics] for log in logs]
     if not any(rows) and not any(log.events for log in logs):

@@ -246,7 +246,7 @@ class RankPaths(RankTables):
         return [int(one) for one in clocks.loc[clocks["aligned"], "rank"]]
 
     def _on_the_path(self, rank: int | None, end: End) -> list[int]:
-        """Return the ranks that the path can visit: those that arrive last, and those that end last."""
+        """Return the ranks that the path can visit: those that arrive last at a collective or end last."""
         clocks, aligned = self.clocks(), self._comparable()
         if not aligned and rank is None:
             raise SelectionError(

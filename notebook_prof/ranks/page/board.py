@@ -196,7 +196,7 @@ _WHY: Final = "those selected, late, early or unlike the others, and one of each
 def worth_showing(
     slices: Mapping[int, int], late: pd.DataFrame, folded: pd.DataFrame, chosen: Sequence[int] = ()
 ) -> list[int]:
-    """Return all ranks if they fit, else the most informative ones: at least one."""
+    """Return all ranks if they fit, otherwise the most informative ones, at least one."""
     if len(slices) <= MOST_RANKS and sum(slices.values()) <= MOST_SLICES:
         return sorted(slices)
     behind = late.loc[late["mean_late_ns"] > 0, "rank"].tolist()

@@ -308,8 +308,8 @@ class LoaderWatch:
 
 
 def note_loader(rows: list[dict[str, Any]], loader: Any) -> int:
-    """Count another iterator of a loader. Returns the row of its settings; -1 if there are too many."""
-    # settings are numbers and names: no object of the user is called or kept
+    """Count an iterator of a loader. Returns the row of its settings; -1 if there are too many rows."""
+    # only numbers and names are kept; no object of the user is called
     row = _facts(loader)
     for number, earlier in enumerate(rows):
         if {**earlier, "iterators": 0} == {**row, "iterators": 0}:
