@@ -1,5 +1,8 @@
 """What bounds a run by its verdict, and what its critical path says: the two do not contradict each other."""
 
+import importlib
+
+import pandas as pd
 import pytest
 
 from notebook_prof import Trace, read_trace
@@ -76,7 +79,7 @@ def test_without_what_decides_the_other_does() -> None:
     assert table["left_ns"].item() < trace.span.end
 
 
-def test_the_line_says_what_would_be_left(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_line_says_what_would_be_left() -> None:
     trace = read_trace(samples.path_of("data/torch213_cpu/cnn_adam.pt.trace.json.gz"))
     result, facts = verdict(trace), gather(trace)
     line = next(line for line in result.lines if line.startswith("Critical path: "))
@@ -87,6 +90,18 @@ def test_the_line_says_what_would_be_left(monkeypatch: pytest.MonkeyPatch) -> No
     claims = [claim for claim in result.claims if claim.table == "critical_path_next"]
     assert len(claims) == 2
     assert all(claim.holds(trace) for claim in claims)
+
+
+def test_a_class_that_takes_no_time_is_not_said_to_be_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = read_trace(samples.path_of("data/torch213_cpu/cnn_adam.pt.trace.json.gz"))
+
+    def own(*arguments: object, **options: object) -> pd.DataFrame:
+        table = critical_path_next(*arguments, **options)  # type: ignore[arg-type]
+        return table.assign(next=table["class"])
+
+    module = importlib.import_module("notebook_prof.analysis.critical_path.replay.what_if")
+    monkeypatch.setattr(module, "critical_path_next", own)
+    assert not any("took no time" in line for line in verdict(trace).lines)
 
 
 def test_communication_is_not_thought_away() -> None:

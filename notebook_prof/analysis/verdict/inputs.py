@@ -238,7 +238,9 @@ class VerdictInputs:
         from ..critical_path.replay.what_if import critical_path_next
 
         table = critical_path_next(self.trace, **self.next_arguments)
-        if not len(table) or table["class"].iloc[0] != self.path.index[0] or not table["next"].iloc[0]:
+        if not len(table) or table["class"].iloc[0] != self.path.index[0]:
+            return None
+        if table["next"].iloc[0] in ("", table["class"].iloc[0]):  # gaps of the class remain
             return None
         row: dict[str, Any] = table.iloc[0].to_dict()
         return row
