@@ -1,5 +1,6 @@
 // The memory curve, on the timeline's axis.
 import {paintSource, renew} from '../figures/document.js';
+import {memoryQuestion} from '../page/opening.js';
 import {recall, remember} from '../page/remembered.js';
 import {textElement} from '../shared/elements.js';
 import {DIMENSIONS} from '../shared/store.js';
@@ -121,15 +122,7 @@ export class Memory {
 
   /** @returns {QuestionOf<'memory'>} */
   request() {
-    const {range} = this,
-      width = range.end - range.start;
-    return {
-      t: 'memory',
-      a: range.start - width / 2,
-      b: range.end + width / 2,
-      px: Math.round(this.view.frame.bbox.width * 2),
-      device: this.device,
-    };
+    return memoryQuestion(this.range, this.view.frame.bbox.width, this.device);
   }
 
   /**

@@ -5,6 +5,7 @@ import {mountDocument} from '../figures/document.js';
 import {Asker} from '../shared/asker.js';
 import {firstPicture, pictureOrLate} from '../timeline/early.js';
 import {Dashboard} from './dashboard.js';
+import {FACTS} from './opening.js';
 import {fitOnPaper} from './printing.js';
 import {skeleton} from './skeleton.js';
 
@@ -47,8 +48,8 @@ export function troubleText(state, {alone, whenLost}) {
  */
 export async function fetchMeta(asker) {
   const [{data, ...meta}, first] = await Promise.all([
-    asker.ask({t: 'meta', doubts: 'later'}),
-    asker.ask({t: 'names', start: 0}), // mostly all of them
+    asker.ask(FACTS.meta),
+    asker.ask(FACTS.names),
   ]);
   const names = [],
     short = [],

@@ -203,6 +203,7 @@ export class Channel {
   closed = false;
   seen = Infinity;
   needed = 0; // the revision that an answer must have seen
+  isFirst = true;
 
   /**
    * @param {Asker} asker
@@ -258,8 +259,10 @@ export class Channel {
    * @returns {Promise<void>}
    */
   used(answer, request) {
+    const turn = this.isFirst ? (/** @type {() => void} */ act) => act() : this.turn; // nothing moves yet
+    this.isFirst = false;
     return new Promise((done, fail) => {
-      this.turn(() => {
+      turn(() => {
         try {
           if (!this.closed) this.use(answer, request, this.again || this.late);
           done();

@@ -5,6 +5,7 @@ import {scrollWithFocus} from '../shared/scrolling.js';
 import {DIMENSIONS} from '../shared/store.js';
 import {mergedName} from '../shared/merged_names.js';
 import {codeOfCell} from '../page/copying.js';
+import {FIRST_TABLE} from '../page/opening.js';
 import {COLUMNS, FIRST_ROWS, GROUP_TEXTS, NO_NAME, SHARES} from './columns.js';
 import {TableFoot} from './foot.js';
 import {TableRow} from './row.js';
@@ -37,8 +38,7 @@ const highest = (answer, column) => answer.label.reduce((most, _, i) => Math.max
 
 /** The table of operators, with its choices above and the number of its rows below. */
 export class Table {
-  /** @type {TableRequest} */
-  state = {by: 'name', scope: 'all', filter: '', waits: true, sort: 'self_ns', descending: true, start: 0, top: FIRST_ROWS};
+  state = {...FIRST_TABLE};
   /** @type {TableAnswer | null} */ last = null;
   /** @type {TableRow[]} */ rows = [];
   typing = 0;

@@ -1,6 +1,7 @@
 // The first picture of the timeline, on a canvas in its place: BokehJS takes some 400 ms to mount the figures, and its scripts
 // take as long to load in a new page.
 import {namedTrace} from '../page/context.js';
+import {viewQuestions} from '../page/opening.js';
 import {narrowGutter} from '../page/responsive.js';
 import {element, penOf} from '../shared/elements.js';
 import {Lanes} from './lanes.js';
@@ -70,6 +71,7 @@ export async function firstPicture(meta, {root, timeline: box}, settings, store,
     requestAnimationFrame(() => setTimeout(seen));
     setTimeout(seen, FRAME_MS);
   });
+  if (wanted()) asker.transport.foresee?.(viewQuestions(range, frame.width));
   return {asked, answer};
 }
 

@@ -1,5 +1,6 @@
 // The live view: BokehJS comes over the comm once a page, questions and selections go to the kernel.
 import {markDark} from '../page/darkness.js';
+import {FACTS} from '../page/opening.js';
 import {textElement} from '../shared/elements.js';
 import {loadBokeh} from './bokeh.js';
 import {lineTo, patiently} from './line.js';
@@ -19,13 +20,14 @@ const FETCHED_AFTER_MS = 300; // the first picture goes before the recording
 
 /**
  * Figures and facts of a dashboard, which the kernel makes while the page loads BokehJS; asked again where nothing comes.
- * @param {Transport} line
+ * @param {import('./line.js').Line} line
  * @returns {Promise<Begun>}
  */
 async function begin(line) {
   const asked = [];
   for (;;) {
     asked.push(line.request({t: 'start'}));
+    if (asked.length === 1) line.foresee(Object.values(FACTS));
     const answer = await patiently(...asked);
     if (answer?.content.failed) throw new Error(answer.content.failed);
     if (answer) return /** @type {Begun} */ (/** @type {unknown} */ (answer.content));

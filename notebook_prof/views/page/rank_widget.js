@@ -1,1 +1,1 @@
-import{a as t}from"./chunks/UY7FXAX5.js";import"./chunks/65RFDLLN.js";import{a as r}from"./chunks/SR7WFYQH.js";import"./chunks/HC72MNBL.js";import"./chunks/3U7PF2R7.js";var m=t(r,!0);export{m as default};
+import{a as t}from"./chunks/3W3TIJRD.js";import"./chunks/RR3O5M2Z.js";import{a as r}from"./chunks/A6OBV2GK.js";import"./chunks/LKW4KDIW.js";import"./chunks/3U7PF2R7.js";var m=t(r,!0);export{m as default};
