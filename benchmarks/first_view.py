@@ -1,8 +1,8 @@
 """From running the cell that shows a Profile to the first view, in JupyterLab.
 
 Seconds in Chromium with software rendering, one run each in a fresh kernel; the trace exists before.
-*Widget*: the message that opens the widget has arrived. *Picture*: the timeline is seen. *Timeline*: its
-figure is there, and can be brushed. *Table*: all views.
+*Widget*: the message that opens the widget has arrived. *Picture*: the timeline is seen. *Views*: memory,
+phases and operators are seen, too. *Timeline*: its figure is there, and can be brushed. *Table*: all figures.
 *Verdict*: the headline on top. *Static*: the picture and the table for readers without a kernel, made after
 the first picture. *Again*: another display of the same Profile in the same page. Without Chromium there are
 no rows.
@@ -18,6 +18,7 @@ from typing import Any
 
 TITLE = "Views: the first view"
 SIZES = (10_000, 100_000, 1_000_000, 10_000_000)
+PARTS = ("widget", "picture", "views", "timeline", "table", "verdict", "static")
 ROOT = Path(__file__).parent.parent
 OPENING_MS = 400e3
 SETUP = (
@@ -35,12 +36,15 @@ WATCH = """() => {
     const look = () => {
         const host = [...document.querySelectorAll('.nbp-host')].find((one) => !before.has(one)),
             output = host?.closest('.jp-OutputArea'), counts = host?.nbp?.counts ?? {};
-        if (counts.timeline || host?.querySelector('.nbp-early')) note('picture');
+        if (counts.timeline || host?.querySelector('.nbp-timeline .nbp-early')) note('picture');
+        const early = (name) => host?.querySelector(`.nbp-${name} .nbp-early`);
+        const drawn = ['memory', 'phases'].every((name) => counts[name] || early(name));
+        if (drawn && host.querySelector('.nbp-table tbody tr')) note('views');
         if (counts.timeline) note('timeline');
         if (counts.table && counts.phases) note('table');
         if (host?.querySelector('.nbp-headline .nbp-verdict:not(.nbp-working)')) note('verdict');
         if (output?.querySelector('.nbp-static img')) note('static');
-        if (Object.keys(seen).length < 6) requestAnimationFrame(look);
+        if (Object.keys(seen).length < 7) requestAnimationFrame(look);
     };
     look();
 }"""
@@ -49,11 +53,9 @@ WATCH = """() => {
 def shown(page: Any) -> dict[str, float]:
     """Run the next cell, which shows the Profile; return the seconds until each part came into sight."""
     page.evaluate(WATCH)
-    page.wait_for_function("() => Object.keys(window.nbpSeen).length === 6", timeout=OPENING_MS)
+    page.wait_for_function("() => Object.keys(window.nbpSeen).length === 7", timeout=OPENING_MS)
     seen = page.evaluate("() => window.nbpSeen")
-    return {
-        what: round(seen[what], 2) for what in ("widget", "picture", "timeline", "table", "verdict", "static")
-    }
+    return {what: round(seen[what], 2) for what in PARTS}
 
 
 def measured(notebook: Any, n: int) -> dict[str, Any]:
@@ -69,7 +71,7 @@ def measured(notebook: Any, n: int) -> dict[str, Any]:
     peak = notebook.kernel(
         "import resource; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)"
     )
-    more = {f"{what} again": again[what] for what in ("picture", "timeline", "table")}
+    more = {f"{what} again": again[what] for what in ("picture", "views", "timeline", "table")}
     return {"slices": n, **first, **more, "peak MB of the kernel": int(peak)}
 
 

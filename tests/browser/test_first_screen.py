@@ -36,16 +36,24 @@ RIGHT = """() => {
         .map((element) => element.getBoundingClientRect().right);
     return [document.documentElement.clientWidth, Math.ceil(Math.max(...edges))];
 }"""
-FIRST = """() => {
-    const seen = window.nbpFirst = [];
-    new MutationObserver(() => {
-        const early = document.querySelector('.nbp-early');
-        if (early && !seen.length) {
-            const pixels = early.getContext('2d').getImageData(0, 0, early.width, early.height).data;
-            seen.push(early.parentElement.querySelector('.bk-Figure') === null, pixels.some(Boolean));
-        }
-        if (!early && seen.length === 2) seen.push('gone');
-    }).observe(document.body, {childList: true, subtree: true});
+HOLD = """() => {
+    const append = HTMLHeadElement.prototype.append;
+    HTMLHeadElement.prototype.append = function (...parts) {
+        const isHeld = parts[0].src?.startsWith('blob:') && sessionStorage.nbpHold;
+        if (!isHeld) return append.apply(this, parts);
+        window.nbpRelease = () => append.apply(this, parts);
+    };
+}"""
+"""Holds BokehJS where `sessionStorage.nbpHold` is set."""
+EARLY = """() => {
+    const painted = (canvas) => {
+        const {data} = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+        return data.some(Boolean) && canvas.parentElement.querySelector('.bk-Figure') === null;
+    };
+    const canvases = [...document.querySelectorAll('.nbp-early')].filter(painted);
+    const rows = document.querySelectorAll('table[aria-label=operators] tbody tr').length;
+    const views = canvases.map((one) => one.parentElement.className.split('-').pop());
+    return rows ? [...views, 'table'] : views;
 }"""
 PANEL = "() => document.querySelector('.jp-WindowedPanel-outer').getBoundingClientRect()"
 
@@ -98,7 +106,7 @@ def test_a_window_that_is_made_lower_or_higher_has_them_too(
 
 
 def test_a_notebook_shows_them_together(notebook: Callable[..., NotebookPage], data: Path) -> None:
-    """Below menu, tabs and toolbar of JupyterLab, once it is scrolled to."""
+    """Below menu, tabs and toolbar of JupyterLab, once it is scrolled to, and before BokehJS is there."""
     path = str(data / TALL[-1])
     shown = notebook(
         "first_screen.ipynb", f"import notebook_prof as nbp\np = nbp.open_profile({path!r})", "p"
@@ -106,8 +114,15 @@ def test_a_notebook_shows_them_together(notebook: Callable[..., NotebookPage], d
     shown.page.set_viewport_size(SMALL_SCREEN)
     shown.wait_ready()
     shown.save()
+    shown.page.add_init_script(f"({HOLD})()")
+    shown.page.evaluate("() => sessionStorage.nbpHold = 'yes'")
     shown.reload()
+    shown.page.wait_for_function(f"() => ({EARLY})().length === 4")
+    assert sorted(shown.page.evaluate(EARLY)) == ["memory", "phases", "table", "timeline"]
+    shown.page.evaluate("() => { delete sessionStorage.nbpHold; window.nbpRelease(); }")
     shown.wait_ready()
+    shown.page.wait_for_function("() => !document.querySelector('.nbp-early')")
+    assert shown.part("table[aria-label=operators]").count() == 1
     shown.part(".nbp").evaluate("(element) => element.scrollIntoView()")
     edges: dict[str, Any] = shown.page.evaluate(EDGES)
     panel = shown.page.evaluate(PANEL)
@@ -115,7 +130,3 @@ def test_a_notebook_shows_them_together(notebook: Callable[..., NotebookPage], d
     assert edges["table"], "the table of operators is hidden"
     assert edges["tenth"] <= panel["bottom"], edges
     assert edges["phases"] <= panel["bottom"], edges
-    shown.page.evaluate(FIRST)
-    shown.run_all()
-    shown.page.wait_for_function("() => window.nbpFirst.length === 3")
-    assert shown.page.evaluate("() => window.nbpFirst") == [True, True, "gone"], "painted before the figures"

@@ -11,6 +11,32 @@ export const BYTES_PX = 62; // what the numbers of its axis need
 const OPEN_PX = 150,
   CLOSED_PX = 50;
 
+export const CURVES = /** @type {const} */ ([
+  {source: 'allocated', x: 'x', y: 'y', opacity: 0.35, line: 'allocated', fill: 'allocated', width: 1.5},
+  {source: 'alive', x: 'sx', y: 'sy', fill: 'selected', opacity: 0.6},
+  {source: 'reserved', x: 'rx', y: 'ry', line: 'reserved', width: 1.2, dash: [6]},
+]);
+
+/**
+ * The range of the axis of bytes.
+ * @param {MemoryAnswer} answer
+ */
+export const bytesOf = ({lowest, highest}) => ({start: lowest * 1.08, end: Math.max(highest, 1) * 1.22});
+
+/**
+ * @param {CanvasRenderingContext2D} pen
+ * @param {any} curve one of `CURVES`
+ * @param {MemoryAnswer} answer
+ * @param {BokehObject} view
+ * @param {Pick<BokehRange, 'start' | 'end'>} time
+ * @param {Pick<BokehRange, 'start' | 'end'>} bytes
+ * @param {Meta} meta
+ */
+export function paintCurve(pen, {x, y, line, fill, ...style}, {data}, view, time, bytes, {colours}) {
+  const of = /** @type {Record<string, string>} */ (colours.memory);
+  paintSteps(pen, view, time, bytes, {x: /** @type {any} */ (data)[x], y: /** @type {any} */ (data)[y]}, {...style, line: of[line], fill: of[fill]});
+}
+
 /** Curves of one device: allocated, reserved, and what the selection holds. */
 export class Memory {
   /** @type {number | null} */ device = null;
@@ -46,24 +72,13 @@ export class Memory {
   }
 
   paintings() {
-    const colours = this.ctx.meta.colours.memory;
-    /**
-     * @param {string} source
-     * @param {'x' | 'rx' | 'sx'} x
-     * @param {'y' | 'ry' | 'sy'} y
-     * @param {import('../timeline/curves.js').CurveStyle} style
-     */
-    const painting = (source, x, y, style) =>
-      paintSource(this.view, source, (pen) => {
+    return CURVES.map((curve) =>
+      paintSource(this.view, curve.source, (pen) => {
         // it may have been asked for before the page was laid out
         if (this.have && this.have.px !== this.request().px) this.channel.run();
-        if (this.last) paintSteps(pen, this.view, this.range, this.bytes, {x: this.last.data[x], y: this.last.data[y]}, style);
-      });
-    return [
-      painting('allocated', 'x', 'y', {fill: colours.allocated, opacity: 0.35, line: colours.allocated, width: 1.5}),
-      painting('alive', 'sx', 'sy', {fill: colours.selected, opacity: 0.6}),
-      painting('reserved', 'rx', 'ry', {line: colours.reserved, width: 1.2, dash: [6]}),
-    ];
+        if (this.last) paintCurve(pen, curve, this.last, this.view, this.range, this.bytes, this.ctx.meta);
+      }),
+    );
   }
 
   /** @param {number | null} device */
@@ -135,7 +150,7 @@ export class Memory {
     this.have = asked;
     const {peak} = answer;
     if (answer.device === null) return;
-    this.bytes.setv({start: answer.lowest * 1.08, end: Math.max(answer.highest, 1) * 1.22});
+    this.bytes.setv(bytesOf(answer));
     renew(this.peakMark, {x: [peak.ts], y: [peak.bytes]});
     this.label.setv({x: peak.ts, y: peak.bytes, text: `peak ${formatBytes(peak.bytes)}`, visible: !this.element.classList.contains('nbp-lane')});
     this.placeLabel();

@@ -3,12 +3,92 @@ import {frameOf, paintSource} from '../figures/document.js';
 import {formatShare, formatTime} from '../shared/units.js';
 import {PhaseLegend} from './phase_legend.js';
 
+export const STEP_PHASES = 'Step phases';
+
 /** @type {Record<string, number>} */
 const STEPS_OF_KEY = {ArrowRight: 1, ArrowLeft: -1, Home: -Infinity, End: Infinity};
 
 /**
  * @typedef {[bar: number, from: number, to: number, colour: string, alpha: number]} Box
  */
+
+/**
+ * Whether a bar is in the selected window and steps.
+ * @param {PhasesAnswer} answer
+ * @param {SelectionState} state
+ * @param {number} i
+ */
+const isLit = ({data}, {window: w, step: s}, i) =>
+  (!s || s.some((n) => n >= data.first[i] && n <= data.last[i])) && (!w || (data.ts[i] < w[1] && data.end[i] > w[0]));
+
+/**
+ * The boxes of all bars, and the bars' heights.
+ * @param {PhasesAnswer} answer
+ * @param {SelectionState} state
+ * @param {Meta} meta
+ */
+export function barsOf(answer, state, {colours}) {
+  const {data, phases, filtered} = answer,
+    cells = phases.length,
+    chosen = state.phase;
+  /** @type {Box[]} */
+  const boxes = [];
+  /** @param {Box} box */
+  const add = (...box) => {
+    if (box[2] > box[1]) boxes.push(box);
+  };
+  const heights = Array.from({length: answer.bars}, (_, i) => {
+    const lit = isLit(answer, state, i);
+    let y = 0;
+    phases.forEach((phase, k) => {
+      const total = data.total[i * cells + k],
+        colour = colours.phase[phase],
+        bright = lit && (!chosen || chosen.includes(phase));
+      if (filtered) {
+        // what the other views selected is solid, the rest of the bar a ghost
+        const part = Math.min(total, data.part[i * cells + k]);
+        add(i, y, y + part, colour, bright ? 1 : 0.28);
+        add(i, y + part, y + total, colour, 0.22);
+      } else add(i, y, y + total, colour, bright ? 1 : 0.25);
+      y += total;
+    });
+    return y;
+  });
+  return {boxes, heights};
+}
+
+/**
+ * The ranges of the axes.
+ * @param {number[]} heights
+ * @param {number} bars
+ */
+export const rangesOf = (heights, bars) => ({
+  xs: {start: -0.6, end: bars - 0.4},
+  ys: {start: 0, end: Math.max(1, ...heights) * 1.06},
+});
+
+/**
+ * @param {Pick<DOMRect, 'left' | 'top' | 'width' | 'height'>} frame
+ * @param {Pick<BokehRange, 'start' | 'end'>} xs
+ * @param {Pick<BokehRange, 'start' | 'end'>} ys
+ */
+export const axesOf = ({left, top, width, height}, xs, ys) => ({
+  x: (/** @type {number} */ v) => left + ((v - xs.start) / (xs.end - xs.start)) * width,
+  y: (/** @type {number} */ v) => top + (1 - (v - ys.start) / (ys.end - ys.start)) * height,
+});
+
+/**
+ * @param {CanvasRenderingContext2D} pen
+ * @param {Box[]} boxes
+ * @param {ReturnType<typeof axesOf>} axes
+ */
+export function paintBars(pen, boxes, {x, y}) {
+  for (const [bar, from, to, colour, alpha] of boxes) {
+    const left = x(bar - 0.42);
+    Object.assign(pen, {fillStyle: colour, globalAlpha: alpha});
+    pen.fillRect(left, y(to), x(bar + 0.42) - left, y(from) - y(to));
+  }
+}
 
 /** The figure of the steps' phases. */
 export class Phases {
@@ -40,7 +120,7 @@ export class Phases {
       paintSource(this.view, 'bars', (pen) => this.paintBoxes(pen)),
       paintSource(this.view, 'chosen', (pen) => this.paintFrames(pen)),
     ];
-    title.textContent = 'Step phases';
+    title.textContent = STEP_PHASES;
     this.channel = ctx.asker.channel(
       () => ({t: 'phases'}),
       (answer) => {
@@ -56,22 +136,13 @@ export class Phases {
   }
 
   at() {
-    const {left, top, width, height} = /** @type {DOMRect} */ (this.view.frame.bbox),
-      {xs, ys} = this;
-    return {
-      x: (/** @type {number} */ v) => left + ((v - xs.start) / (xs.end - xs.start)) * width,
-      y: (/** @type {number} */ v) => top + (1 - (v - ys.start) / (ys.end - ys.start)) * height,
-    };
+    return axesOf(this.view.frame.bbox, this.xs, this.ys);
   }
 
   /** @param {CanvasRenderingContext2D} pen */
   paintBoxes(pen) {
     const {x, y} = this.at();
-    for (const [bar, from, to, colour, alpha] of this.boxes) {
-      const left = x(bar - 0.42);
-      Object.assign(pen, {fillStyle: colour, globalAlpha: alpha});
-      pen.fillRect(left, y(to), x(bar + 0.42) - left, y(from) - y(to));
-    }
+    paintBars(pen, this.boxes, this.at());
     Object.assign(pen, {strokeStyle: this.ctx.theme.text, globalAlpha: 0.7, lineWidth: 1});
     this.ghosts().forEach((ns, i) => pen.strokeRect(x(i - 0.42), y(ns), x(i + 0.42) - x(i - 0.42), 0));
   }
@@ -90,70 +161,26 @@ export class Phases {
     for (const [bar, high] of this.framed) pen.strokeRect(x(bar - 0.46), y(high), x(bar + 0.46) - x(bar - 0.46), y(0) - y(high));
   }
 
-  /**
-   * Whether a bar is in the selected window and steps.
-   * @param {PhasesAnswer} answer
-   * @param {number} i
-   */
-  isLit({data}, i) {
-    const {window: w, step: s} = this.ctx.store.get();
-    return (!s || s.some((n) => n >= data.first[i] && n <= data.last[i])) && (!w || (data.ts[i] < w[1] && data.end[i] > w[0]));
-  }
-
   redraw() {
     const {last, view} = this;
     if (!last?.bars) return;
-    this.boxes = [];
-    this.framed = [];
-    let highest = 1;
-    for (let i = 0; i < last.bars; i++) {
-      const lit = this.isLit(last, i),
-        y = this.stack(last, i, lit);
-      highest = Math.max(highest, y);
-      if ((lit && this.ctx.store.get().step) || i === this.cursor) this.framed.push([i, y]);
-    }
-    const ghosts = this.ghosts();
-    highest = Math.max(highest, ...ghosts);
+    const state = this.ctx.store.get(),
+      {boxes, heights} = barsOf(last, state, this.ctx.meta),
+      ghosts = this.ghosts(),
+      {xs, ys} = rangesOf([...heights, ...ghosts], last.bars);
+    this.boxes = boxes;
+    this.framed = heights.flatMap((high, i) => ((state.step && isLit(last, state, i)) || i === this.cursor ? [[i, high]] : []));
     view.pause();
-    this.xs.setv({start: -0.6, end: last.bars - 0.4});
-    this.ys.setv({start: 0, end: highest * 1.06});
+    this.xs.setv(xs);
+    this.ys.setv(ys);
     view.unpause();
     for (const ask of this.asks) ask();
-    this.legend.show(last, (i) => this.isLit(last, i));
+    this.legend.show(last, (i) => isLit(last, state, i));
     this.title.textContent = [
-      'Step phases',
+      STEP_PHASES,
       ...(last.filtered ? [`solid: the selected slices${last.estimate ? ' (≈)' : ''}`] : []),
       ...(ghosts.length ? ['lines: the run before'] : []),
     ].join(' · ');
-  }
-
-  /**
-   * Add the boxes of a bar; gives its height.
-   * @param {PhasesAnswer} answer
-   * @param {number} i
-   * @param {boolean} lit
-   */
-  stack({data, phases, filtered}, i, lit) {
-    const cells = phases.length,
-      {phase} = this.ctx.store.get();
-    /** @param {Box} box */
-    const add = (...box) => {
-      if (box[2] > box[1]) this.boxes.push(box);
-    };
-    let y = 0;
-    for (let k = 0; k < cells; k++) {
-      const total = data.total[i * cells + k],
-        colour = this.ctx.meta.colours.phase[phases[k]];
-      const bright = lit && (!phase || phase.includes(phases[k]));
-      if (filtered) {
-        // what the other views selected is solid, the rest of the bar a ghost
-        const part = Math.min(total, data.part[i * cells + k]);
-        add(i, y, y + part, colour, bright ? 1 : 0.28);
-        add(i, y + part, y + total, colour, 0.22);
-      } else add(i, y, y + total, colour, bright ? 1 : 0.25);
-      y += total;
-    }
-    return y;
   }
 
   /** @param {MouseEvent} event */

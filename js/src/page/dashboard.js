@@ -41,7 +41,7 @@ const HINT_MS = 2500;
  * @property {Transport} transport
  * @property {Record<string, number>} counts how often each view has been drawn
  * @property {(text: string) => void} say
- * @property {import('../timeline/early.js').Early | null} early the picture that is there already
+ * @property {import('./early_views.js').Early | null} early what is drawn already
  */
 
 /** All views of a profile. */
@@ -61,7 +61,8 @@ export class Dashboard {
     this.range = host.model('view');
     this.history = createHistory(store);
     this.undo.push(this.history.stop);
-    const ctx = (this.ctx = this.context());
+    const {early} = page,
+      ctx = (this.ctx = Object.assign(early?.ctx ?? {}, this.context()));
     this.layout = new ResponsiveLayout(ctx, parts.root);
     this.layout.fit();
     parts.head.replaceChildren();
@@ -83,7 +84,7 @@ export class Dashboard {
     this.memory = new Memory(ctx, parts.memory);
     this.flag = new Flag(ctx, this.timeline, this.memory);
     this.phases = new Phases(ctx, parts.phases, parts.legend, parts.phaseTitle);
-    this.table = new Table(ctx, parts.table);
+    this.table = early?.table ?? new Table(ctx, parts.table);
     this.details = new Detail(ctx, parts.detail, this.timeline);
     this.why = new Why(ctx, parts.root);
     this.whatIf = new WhatIf(ctx, parts.root);
@@ -96,8 +97,11 @@ export class Dashboard {
     parts.root.classList.remove('nbp-loading');
     for (const name of settings.figures) /** @type {Record<string, HTMLElement>} */ (parts)[name].style.minHeight = '';
     this.range.setv(openingView(page.meta));
-    this.timeline.start(page.early); // it asks first, and is answered by itself
-    this.refreshOthers();
+    this.timeline.start(early?.picture ?? null); // it asks first, and is answered by itself
+    this.refreshOthers(early?.state === store.get());
+    const pictures = parts.root.querySelectorAll('.nbp-early');
+    // the figures are painted in the next frame, and seen in the one after it
+    requestAnimationFrame(() => requestAnimationFrame(() => pictures.forEach((one) => one.remove())));
     this.account.ask();
     this.bar.legend.show(ctx.tint);
     if (store.get().focus != null) this.details.update();
@@ -238,8 +242,10 @@ export class Dashboard {
     this.refreshOthers();
   }
 
-  refreshOthers() {
-    for (const view of [this.overview, this.memory, this.phases, this.table]) view.refresh();
+  /** @param {boolean} kept whether what has been drawn is of this selection */
+  refreshOthers(kept = false) {
+    for (const view of [this.overview, this.memory, this.phases]) view.refresh();
+    if (!kept || !this.table.adopt()) this.table.refresh();
   }
 
   /** @param {RunBefore | undefined} before what the run before took */

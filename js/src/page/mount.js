@@ -5,6 +5,7 @@ import {mountDocument} from '../figures/document.js';
 import {Asker} from '../shared/asker.js';
 import {firstPicture, pictureOrLate} from '../timeline/early.js';
 import {Dashboard} from './dashboard.js';
+import {earlyContext, firstViews} from './early_views.js';
 import {FACTS} from './opening.js';
 import {fitOnPaper} from './printing.js';
 import {skeleton} from './skeleton.js';
@@ -17,6 +18,7 @@ import {skeleton} from './skeleton.js';
  * @property {Settings} settings
  * @property {Transport} transport
  * @property {Store} store
+ * @property {Asker} [asker] that has asked for facts
  * @property {() => void} [pictured] told when the first picture is there, or cannot be
  */
 
@@ -71,7 +73,7 @@ export async function fetchMeta(asker) {
  * @param {Mounting} mounting
  * @returns {Promise<() => void>}
  */
-export async function mount({Bokeh: loading, el, document: json, settings, transport, store, pictured}) {
+export async function mount({Bokeh: loading, el, document: json, settings, transport, store, asker = new Asker(transport), pictured}) {
   const parts = skeleton(el, settings, json);
   const say = (/** @type {string} */ text) => {
     parts.trouble.textContent = text;
@@ -87,7 +89,8 @@ export async function mount({Bokeh: loading, el, document: json, settings, trans
     if (waits && part && !counts[kind]) part.dataset.awaited = 'summing up all slices …';
     else if (part) delete part.dataset.awaited;
   };
-  const asker = new Asker(transport, (state) => say(troubleText(state, transport)), pending);
+  asker.tell((state) => say(troubleText(state, transport)), pending);
+  const forget = store.subscribe(() => asker.ahead.clear());
   /** @type {Dashboard | null} */
   let dashboard = null;
   const stopFitting = fitOnPaper(parts.root);
@@ -98,20 +101,26 @@ export async function mount({Bokeh: loading, el, document: json, settings, trans
     stopFitting();
     dashboard?.close();
     asker.close();
+    forget();
     Reflect.deleteProperty(el, 'nbp');
     el.replaceChildren(); // an output that JupyterLab keeps would keep all of this
   };
   let meta, host;
-  /** @type {import('../timeline/early.js').Early | null} */
+  /** @type {import('./early_views.js').Early | null} */
   let early = null;
+  const wanted = () => !dashboard && !disposed;
+  const drawEarly = async (/** @type {Meta} */ facts) => {
+    const ctx = earlyContext({meta: facts, settings, store, asker}, parts.root),
+      picture = await firstPicture(ctx, parts, wanted, (range, frame) => {
+        const {table, drawn} = firstViews(ctx, parts, range, frame, wanted);
+        early = {ctx, table, state: store.get(), picture: null};
+        return drawn;
+      });
+    if (early) early.picture = picture;
+  };
   try {
     const asked = fetchMeta(asker),
-      picture = asked
-        .then((facts) => firstPicture(facts, parts, settings, store, asker, () => !dashboard && !disposed))
-        .then(
-          (found) => (early = found),
-          () => null, // the timeline asks by itself
-        );
+      picture = asked.then(drawEarly).catch(() => {}); // the views ask by themselves
     picture.then(pictured);
     const [facts, Bokeh] = await Promise.all([asked, loading]);
     meta = facts;

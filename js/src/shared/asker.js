@@ -31,6 +31,7 @@ export class Asker {
   /** @type {Trouble} */ troubled = null;
   /** Questions that wait for long: others may be answered meanwhile, where the page answers them itself. */
   late = new Set();
+  /** Answers to questions that were asked ahead. @type {Map<string, Promise<any>>} */ ahead = new Map();
 
   /**
    * @param {Transport} transport
@@ -38,12 +39,22 @@ export class Asker {
    * @param {(kind: string, waits: boolean) => void} onPending told of questions whose index is still being made
    * @param {number} resendMs
    */
-  constructor(transport, onTrouble, onPending = () => {}, resendMs = RESEND_MS) {
+  constructor(transport, onTrouble = () => {}, onPending = () => {}, resendMs = RESEND_MS) {
     this.transport = transport;
     this.onTrouble = onTrouble;
     this.onPending = onPending;
     this.resendMs = resendMs;
     this.stop = transport.whenLost?.(() => this.trouble('gone'));
+  }
+
+  /**
+   * Tell somebody else from now on.
+   * @param {(state: Trouble) => void} onTrouble
+   * @param {(kind: string, waits: boolean) => void} onPending
+   */
+  tell(onTrouble, onPending) {
+    Object.assign(this, {onTrouble, onPending});
+    if (this.troubled) onTrouble(this.troubled);
   }
 
   /** @param {Trouble} state */
@@ -56,6 +67,21 @@ export class Asker {
   }
 
   /**
+   * Ask ahead: who asks the same question next gets this answer, unless the selection changes before.
+   * @template {Question} Q
+   * @param {QuestionOf<Q>} request
+   * @param {() => boolean} [wanted]
+   * @returns {Promise<AnswerOf<Q>>}
+   */
+  foresee(request, wanted) {
+    const answer = this.ask(request, wanted);
+    answer.catch(() => this.ahead.delete(key)); // it is asked again
+    const key = JSON.stringify(request);
+    this.ahead.set(key, answer);
+    return answer;
+  }
+
+  /**
    * Ask one question. `wanted` is asked before a question that the kernel is still working on is put again.
    * @template {Question} Q
    * @param {QuestionOf<Q>} request
@@ -63,6 +89,10 @@ export class Asker {
    * @returns {Promise<AnswerOf<Q>>}
    */
   async ask(request, wanted = () => true) {
+    const key = this.ahead.size ? JSON.stringify(request) : '',
+      known = this.ahead.get(key);
+    this.ahead.delete(key);
+    if (known) return known;
     let waits = false;
     const mine = {...request, seq: ++this.seq, ...(this.unfolded && BY_ROW.has(request.t) && {unfolded: true})};
     const pending = () => {

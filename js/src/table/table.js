@@ -65,12 +65,11 @@ export class Table {
       (answer) => {
         this.last = answer;
         this.draw(answer);
-        ctx.count('table');
-        ctx.totals(answer);
+        this.told(answer);
       },
       (error) => ctx.trouble(error),
       DIMENSIONS,
-      ctx.host.frames.turn,
+      (act) => ctx.host.frames.turn(act), // the table may be there before the figures
     );
     this.foot = new TableFoot(this);
     const title = textElement('strong', '', ctx.settings.tabs?.find((tab) => tab.name === 'operators')?.title ?? 'Operators');
@@ -311,8 +310,20 @@ export class Table {
     return codeOfCell({by: last.by, label: last.label[i], values}, key, ctx.store.get(), ctx.meta.device);
   }
 
+  /** @param {TableAnswer} answer */
+  told(answer) {
+    this.ctx.count('table');
+    this.ctx.totals(answer);
+  }
+
+  /** Tell the page of an answer from before its figures were there; false where there is none. */
+  adopt() {
+    if (this.last) this.told(this.last);
+    return this.last !== null;
+  }
+
   refresh() {
-    this.channel.run();
+    return this.channel.run();
   }
 
   /** Mark anew what is chosen. */

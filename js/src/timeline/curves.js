@@ -63,8 +63,8 @@ export function followCurve(channel, range, have, timer) {
  * Paint values that hold until the next one, in an axis of their own: as an area down to nothing, as a line, or both.
  * @param {CanvasRenderingContext2D} pen
  * @param {BokehObject} view
- * @param {BokehRange} time
- * @param {BokehRange} axis
+ * @param {Pick<BokehRange, 'start' | 'end'>} time
+ * @param {Pick<BokehRange, 'start' | 'end'>} axis
  * @param {Curve} curve
  * @param {CurveStyle} style
  */

@@ -1,7 +1,5 @@
 // The first picture of the timeline, on a canvas in its place: BokehJS takes some 400 ms to mount the figures, and its scripts
 // take as long to load in a new page.
-import {namedTrace} from '../page/context.js';
-import {viewQuestions} from '../page/opening.js';
 import {narrowGutter} from '../page/responsive.js';
 import {element, penOf} from '../shared/elements.js';
 import {Lanes} from './lanes.js';
@@ -15,6 +13,7 @@ const NAMES_LEFT_PX = 32, // as dashboard.css has them
   NAMES_RIGHT_PX = 44;
 const FRAME_MS = 100; // a page that is not looked at has no frames
 const SOON_MS = 300;
+const BESIDE_MS = 120;
 
 /**
  * Wait for the first picture, unless it is late: BokehJS holds the page for about as long.
@@ -22,7 +21,7 @@ const SOON_MS = 300;
  */
 export const pictureOrLate = (picture) => Promise.race([picture, new Promise((done) => setTimeout(done, SOON_MS))]);
 
-/** @typedef {{asked: import('./pictures.js').Asked, answer: TimelinePicture}} Early */
+/** @typedef {{asked: import('./pictures.js').Asked, answer: TimelinePicture}} EarlyPicture */
 
 /**
  * The time that a page shows first. A recording that is short beside its cell opens on what was recorded.
@@ -36,26 +35,27 @@ export function openingView({span, work}) {
 
 /**
  * Ask for the first picture, paint it, and wait until it is seen. The timeline takes it over.
- * @param {Meta} meta
+ * @param {Context} ctx
  * @param {{root: HTMLElement, timeline: HTMLElement}} parts
- * @param {Settings} settings
- * @param {Store} store
- * @param {import('../shared/asker.js').Asker} asker
  * @param {() => boolean} wanted false when the timeline is there
- * @returns {Promise<Early | null>} null where nothing can be seen
+ * @param {(range: {start: number, end: number}, frame: import('./painter.js').Frame) => Promise<unknown>} beside
+ *   asks for the views beside it, in the same message, and draws them
+ * @returns {Promise<EarlyPicture | null>} null where nothing can be seen
  */
-export async function firstPicture(meta, {root, timeline: box}, settings, store, asker, wanted) {
+export async function firstPicture(ctx, {root, timeline: box}, wanted, beside) {
+  const {asker, meta, settings, store} = ctx;
   if (settings.empty.timeline || !box.clientWidth) return null;
   const lanes = new Lanes(meta),
     left = narrowGutter(root.clientWidth) ?? settings.gutter;
   lanes.pin(store.get().pinned ?? []);
   const shown = lanes.room(),
     frame = {left, top: settings.axis, width: Math.max(1, box.clientWidth - left - settings.margin), height: shown * settings.lane},
-    range = openingView(meta),
-    ctx = {meta, store, ...namedTrace(meta, root)};
+    range = openingView(meta);
   box.style.minHeight = `${frame.top + frame.height}px`;
   const asked = pictureQuestion(range, rowsInSight(lanes, 0, shown), frame.width, ctx),
-    answer = /** @type {TimelinePicture} */ (await asker.ask(asked, wanted));
+    answering = asker.ask(asked, wanted),
+    others = beside(range, frame),
+    answer = /** @type {TimelinePicture} */ (await answering);
   if (!wanted()) return null;
   const painter = new Painter(
     () => frame,
@@ -67,11 +67,11 @@ export async function firstPicture(meta, {root, timeline: box}, settings, store,
   const pen = canvasOver(box, frame.top + frame.height);
   if (left > NAMES_LEFT_PX) writeNames(pen, lanes, frame, getComputedStyle(box));
   paint(painter, frame, pen);
+  await Promise.race([others, new Promise((done) => setTimeout(done, BESIDE_MS))]);
   await new Promise((seen) => {
     requestAnimationFrame(() => setTimeout(seen));
     setTimeout(seen, FRAME_MS);
   });
-  if (wanted()) asker.transport.foresee?.(viewQuestions(range, frame.width));
   return {asked, answer};
 }
 
@@ -79,7 +79,7 @@ export async function firstPicture(meta, {root, timeline: box}, settings, store,
  * @param {HTMLElement} box
  * @param {number} height
  */
-function canvasOver(box, height) {
+export function canvasOver(box, height) {
   const canvas = element('canvas', 'nbp-early', box),
     pen = penOf(canvas),
     width = box.clientWidth,

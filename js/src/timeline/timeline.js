@@ -67,7 +67,7 @@ export class Timeline {
 
   /**
    * Take over the picture that was painted before the figure was there, and ask for the rest.
-   * @param {import('./early.js').Early | null} early
+   * @param {import('./early.js').EarlyPicture | null} early
    */
   start(early) {
     if (early) this.pictures.arrived(early.answer, early.asked, false);
@@ -75,9 +75,6 @@ export class Timeline {
       nothing = PICTURED.every((key) => chosen[key] == null);
     this.pictures.changed = !early || early.answer.filtered || !nothing; // marks of what has been selected meanwhile
     this.ask();
-    const canvas = this.element.querySelector('.nbp-early');
-    // the figure is painted in the next frame, and seen in the one after it
-    if (canvas) requestAnimationFrame(() => requestAnimationFrame(() => canvas.remove()));
   }
 
   widthPx() {

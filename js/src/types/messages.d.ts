@@ -16,8 +16,6 @@ interface Message {
 interface Transport {
   request(message: Message): Promise<RawAnswer>;
   flush?(): void;
-  /** Ask ahead what will be asked soon. */
-  foresee?(questions: readonly {t: string}[]): void;
   /** Whether the views go on without a kernel. */
   readonly alone?: boolean;
   whenLost?(tell: () => void): () => void;

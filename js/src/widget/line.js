@@ -39,9 +39,6 @@ export async function patiently(...answers) {
  */
 const decoded = (part) => new DataView(Uint8Array.from(atob(part), (c) => c.charCodeAt(0)).buffer);
 
-/** @param {{t: string}} message */
-const keyOf = (message) => JSON.stringify({...message, seq: undefined});
-
 /**
  * The line of a widget model.
  * @param {WidgetModel} model
@@ -56,7 +53,6 @@ export class Line {
   /** @type {Map<string, {done: (answer: RawAnswer) => void, again: () => void}>} */ waiting = new Map();
   /** @type {Set<() => void>} */ mourners = new Set();
   /** @type {object[]} */ batch = [];
-  /** What was asked ahead, by question. @type {Map<string, Promise<RawAnswer>>} */ ahead = new Map();
   number = 0;
   lost = false;
   /** Whether the page answers by itself: then a selection holds whether Python hears of it or not. */
@@ -73,7 +69,6 @@ export class Line {
     model.on('msg:custom', (content, buffers) => this.listen(content, buffers));
     this.store = createStore(model.get('selection'), (patch, origin) => this.select(patch, origin));
     model.on('change:selection', () => this.store.adopt(model.get('selection')));
-    this.store.subscribe(() => this.ahead.clear());
   }
 
   /** The kernel behind the widget has gone. */
@@ -143,33 +138,10 @@ export class Line {
   };
 
   /**
-   * Ask what the page will ask soon, unless what is selected changes before.
-   * @param {readonly {t: string}[]} questions
-   */
-  foresee = (questions) => {
-    for (const message of questions) {
-      const answer = this.send(message);
-      answer.catch(() => {}); // who asks for it is told
-      this.ahead.set(keyOf(message), answer);
-    }
-  };
-
-  /**
    * @param {Message} message
    * @returns {Promise<RawAnswer>}
    */
-  request = (message) => {
-    const key = this.ahead.size ? keyOf(message) : '',
-      known = this.ahead.get(key);
-    this.ahead.delete(key);
-    return known ?? this.send(message);
-  };
-
-  /**
-   * @param {Message} message
-   * @returns {Promise<RawAnswer>}
-   */
-  send = (message) =>
+  request = (message) =>
     new Promise((resolve, reject) => {
       if (this.lost) {
         reject(new Error('its kernel has gone'));

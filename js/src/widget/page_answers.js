@@ -58,11 +58,6 @@ export class PageAnswers {
     return this.line.request(message);
   };
 
-  /** @param {readonly {t: string}[]} questions */
-  foresee = (questions) => {
-    if (!this.local) this.line.foresee(questions);
-  };
-
   /**
    * Answer a tab as Python computed it under what the tab follows of this selection or, without a kernel, for the whole
    * recording.

@@ -1,6 +1,6 @@
 // The live view: BokehJS comes over the comm once a page, questions and selections go to the kernel.
 import {markDark} from '../page/darkness.js';
-import {FACTS} from '../page/opening.js';
+import {askedAhead} from '../page/opening.js';
 import {textElement} from '../shared/elements.js';
 import {loadBokeh} from './bokeh.js';
 import {lineTo, patiently} from './line.js';
@@ -20,14 +20,13 @@ const FETCHED_AFTER_MS = 300; // the first picture goes before the recording
 
 /**
  * Figures and facts of a dashboard, which the kernel makes while the page loads BokehJS; asked again where nothing comes.
- * @param {import('./line.js').Line} line
+ * @param {Transport} line
  * @returns {Promise<Begun>}
  */
 async function begin(line) {
   const asked = [];
   for (;;) {
     asked.push(line.request({t: 'start'}));
-    if (asked.length === 1) line.foresee(Object.values(FACTS));
     const answer = await patiently(...asked);
     if (answer?.content.failed) throw new Error(answer.content.failed);
     if (answer) return /** @type {Begun} */ (/** @type {unknown} */ (answer.content));
@@ -112,7 +111,9 @@ class View {
       loading = loadBokeh(line, settings.bokeh, this.closed, this.needsBokeh ? undefined : picture),
       drawn = model.get('document');
     loading.catch(() => {}); // told below, by who needs it
-    const begun = drawn ? {document: drawn, settings} : await begin(line);
+    const beginning = drawn ? {document: drawn, settings} : begin(line),
+      asker = drawn ? undefined : askedAhead(this.answers), // in the same message
+      begun = await beginning;
     while (!host.isConnected && !this.gone) await new Promise((done) => setTimeout(done, ATTACHED_MS)); // BokehJS mounts only into the page
     if (this.gone) return;
     markDark(host);
@@ -124,6 +125,7 @@ class View {
       document: JSON.parse(begun.document),
       settings: begun.settings,
       transport: this.answers,
+      asker,
       store: line.store,
       pictured,
     });

@@ -57,19 +57,3 @@ test('a question to a kernel that was shut down says that it has gone', async ()
   expect(said).toEqual(['gone']);
   await expect(line.request({t: 'names'})).rejects.toThrow('its kernel has gone');
 });
-
-test('a question that was asked ahead is answered once, unless the selection has changed', async () => {
-  const model = modelOf(),
-    line = new Line(model);
-  line.foresee([{t: 'table', top: 60}, {t: 'phases'}]);
-  await null;
-  const [{messages}] = model.sent;
-  model.tell({several: messages.map(({rid, t}) => ({rid, told: t}))}, []);
-  expect((await line.request({t: 'table', top: 60, seq: 4})).content.told).toBe('table');
-  expect(model.sent).toHaveLength(1);
-  line.request({t: 'table', top: 60, seq: 5}); // the second time
-  line.store.set({name: ['mm']}, 'table');
-  line.request({t: 'phases', seq: 6}); // of another selection
-  await null;
-  expect(model.sent.slice(1).flatMap((one) => one.messages ?? [one]).map(({t}) => t)).toEqual(['table', 'select', 'phases']);
-});

@@ -1,1 +1,1 @@
-import{b as o}from"./chunks/RDLKLG74.js";import{a as r}from"./chunks/3W3TIJRD.js";import"./chunks/RR3O5M2Z.js";import"./chunks/LKW4KDIW.js";import"./chunks/3U7PF2R7.js";var m=r(o,!0);export{m as default};
+import{b as o}from"./chunks/HXN5YFEV.js";import{a as r}from"./chunks/SJF7XOY5.js";import"./chunks/CQTKEK45.js";import"./chunks/65E3MW52.js";import"./chunks/3U7PF2R7.js";var m=r(o,!0);export{m as default};

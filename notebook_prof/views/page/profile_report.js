@@ -1,1 +1,1 @@
-import{a as e,b as i}from"./chunks/4PMX6QBF.js";import{f as r}from"./chunks/RPI57KRE.js";import{ba as t}from"./chunks/LKW4KDIW.js";import"./chunks/3U7PF2R7.js";i(async a=>{let o=e();await t({Bokeh:window.Bokeh,el:a,store:o,...await r("nbp-",o)})});
+import{a as e,b as i}from"./chunks/LOR7MP5R.js";import{f as r}from"./chunks/LUFRQWZU.js";import{ba as t}from"./chunks/65E3MW52.js";import"./chunks/3U7PF2R7.js";i(async a=>{let o=e();await t({Bokeh:window.Bokeh,el:a,store:o,...await r("nbp-",o)})});
