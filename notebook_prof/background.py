@@ -11,10 +11,11 @@ import os
 import sys
 import threading
 import time
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Final
+from typing import Any, Final
 
 PATIENCE_S: Final = 2.0
 """Total time that work waits for an idle kernel if a page shows its result."""
@@ -170,9 +171,56 @@ def kernel_is_idle() -> bool:
     return frame is None or str(frame.f_globals.get("__name__")).partition(".")[0] in _EVENT_LOOPS
 
 
+# Python 3.14 calls the second one when a filter changes.
+_MUTATED: Final = ("_filters_mutated", "_filters_mutated_lock_held")
+_mutating = threading.Lock()
+_found: dict[str, Any] = {}
+_keeping = 0
+
+
+@contextmanager
+def keeping_warnings() -> Iterator[None]:
+    """Let changes of warning filters in this thread and block not count. They must end with the block."""
+    # Python shows a warning once for each line until a filter changes, and pandas changes filters some 700
+    # times for a verdict: a cell that warned in a loop printed its warning 33 times. So the function that
+    # makes Python forget what it has shown is replaced while any thread is in such a block.
+    global _keeping
+    with _mutating:
+        _keeping += 1
+        if _keeping == 1:
+            for name in _MUTATED:
+                if (found := getattr(warnings, name, None)) is not None:
+                    _found[name] = found
+                    setattr(warnings, name, _counted(found))
+    before, _local.keeps_warnings = getattr(_local, "keeps_warnings", False), True
+    try:
+        yield
+    finally:
+        _local.keeps_warnings = before
+        with _mutating:
+            _keeping -= 1
+            if not _keeping:
+                for name, found in _found.items():
+                    setattr(warnings, name, found)
+                _found.clear()
+
+
+def _counted(found: Any) -> Any:
+    def changed() -> None:
+        if not getattr(_local, "keeps_warnings", False):
+            found()
+
+    return changed
+
+
 def start_thread(work: Callable[[], object], name: str) -> threading.Thread | None:
     """Start a daemon thread; None where threads cannot start: in Pyodide, or in a process that ends."""
-    thread = threading.Thread(target=work, name=name, daemon=True)
+
+    def run() -> None:
+        with keeping_warnings():
+            work()
+
+    thread = threading.Thread(target=run, name=name, daemon=True)
     try:
         thread.start()
     except RuntimeError:

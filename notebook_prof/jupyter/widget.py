@@ -15,6 +15,7 @@ import anywidget
 import traitlets
 
 from ..analysis import Claim
+from ..background import keeping_warnings
 from ..selection import Selection
 from ..service.headline import headline_pieces
 from ..views.bundle import VERSION, Entry, Style, bokehjs, script, stylesheet
@@ -100,9 +101,10 @@ class LinkedWidget(QuietWidget):
             messages = _questions(message)
             # answered together: selections with the first other request, then the rest
             first = next((k for k, one in enumerate(messages) if one.get("t") != "select"), len(messages)) + 1
-            for together in (messages[:first], messages[first:]):
-                if together:
-                    self._tell(together)
+            with keeping_warnings():  # the cell may be running in another thread
+                for together in (messages[:first], messages[first:]):
+                    if together:
+                        self._tell(together)
         finally:
             self._telling = None
             self._mirror(self._shown)  # this page learns it from the answer, but other pages do not
