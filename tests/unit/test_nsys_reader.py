@@ -331,8 +331,11 @@ def test_a_closed_report_says_how_to_export_it(tmp_path: Path) -> None:
     for head in (b"NVIDIA Tegra Profiler Report 4", b'{"data":["[Unknown]","x"]}\n{"Type":27}'):
         path = tmp_path / "report1"
         path.write_bytes(head + bytes(100))
-        with pytest.raises(FormatError, match="nsys export --type sqlite --include-blobs=true"):
+        with pytest.raises(FormatError, match="only Nsight reads. .*nsys export --type sqlite --include-blobs"):
             read_trace(path)
+    path.write_text('{"a": 1}')
+    with pytest.raises(FormatError, match="it is neither SQLite nor Arrow of nsys export"):
+        read_trace(path, format="nsys")
 
 
 def test_a_report_without_events_says_so(tmp_path: Path) -> None:

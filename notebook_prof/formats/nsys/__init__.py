@@ -146,9 +146,12 @@ class NsysReader(DatabaseReader, FolderReader):
     def read(self, data: bytes, builder: TraceBuilder) -> None:
         """Put streams of Arrow into `builder`."""
         if not data.startswith(STREAM):
+            found = "it is neither SQLite nor Arrow of nsys export"
+            if data.startswith(_HEADS):
+                found = "it is a report of Nsight Systems in a form that only Nsight reads"
             raise FormatError(
-                "it is a report of Nsight Systems in a form that only Nsight reads. Export it, and open the "
-                "result: nsys export --type sqlite --include-blobs=true FILE"
+                f"{found}. Export the report, and open the result: "
+                "nsys export --type sqlite --include-blobs=true FILE"
             )
         source = ArrowTables.of_streams(data)
         if not _is_nsys(source.tables):
