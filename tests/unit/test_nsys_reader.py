@@ -331,7 +331,9 @@ def test_a_closed_report_says_how_to_export_it(tmp_path: Path) -> None:
     for head in (b"NVIDIA Tegra Profiler Report 4", b'{"data":["[Unknown]","x"]}\n{"Type":27}'):
         path = tmp_path / "report1"
         path.write_bytes(head + bytes(100))
-        with pytest.raises(FormatError, match="only Nsight reads. .*nsys export --type sqlite --include-blobs"):
+        with pytest.raises(
+            FormatError, match=r"only Nsight reads\. .*nsys export --type sqlite --include-blobs"
+        ):
             read_trace(path)
     path.write_text('{"a": 1}')
     with pytest.raises(FormatError, match="it is neither SQLite nor Arrow of nsys export"):
