@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from .device.busy import copies as copies
     from .device.busy import device as device
     from .device.graphs import graph_nodes as graph_nodes
-    from .device.graphs import kernel_sequences as kernel_sequences
     from .device.idle import device_idle as device_idle
     from .device.idle import idle_causes as idle_causes
     from .device.kernel_launches import kernel_launches as kernel_launches
@@ -113,7 +112,7 @@ __all__ = lazy(
         "critical_path.replay.what_if": "critical_path_next what_if",
         "critical_path.why": "why",
         "device.busy": "copies device",
-        "device.graphs": "graph_nodes kernel_sequences",
+        "device.graphs": "graph_nodes",
         "device.idle": "device_idle idle_causes",
         "device.kernel_launches": "kernel_launches",
         "device.kernels": "kernel_origins kernels",

@@ -131,7 +131,6 @@ class Device(Namespace, path="device"):
     copies = method(lambda: analysis.copies)
     graph_nodes = method(lambda: analysis.graph_nodes)
     roofline = method(lambda: analysis.roofline)
-    sequences = method(lambda: analysis.kernel_sequences)
 
 
 class CriticalPath(Namespace, path="critical_path"):
