@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from .advice.advice import advice as advice
     from .critical_path.hops import critical_path_doubts as critical_path_doubts
     from .critical_path.hops import critical_path_hops as critical_path_hops
-    from .critical_path.hops import critical_path_spans as critical_path_spans
     from .critical_path.path import critical_path as critical_path
     from .critical_path.replay.answer import WhatIf as WhatIf
     from .critical_path.replay.what_if import critical_path_next as critical_path_next
@@ -106,7 +105,7 @@ __all__ = lazy(
     __name__,
     {
         "advice.advice": "advice",
-        "critical_path.hops": "critical_path_doubts critical_path_hops critical_path_spans",
+        "critical_path.hops": "critical_path_doubts critical_path_hops",
         "critical_path.path": "critical_path",
         "critical_path.replay.answer": "WhatIf",
         "critical_path.replay.what_if": "critical_path_next what_if",

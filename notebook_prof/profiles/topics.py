@@ -138,7 +138,6 @@ class CriticalPath(Namespace, path="critical_path"):
 
     __call__ = method(lambda: analysis.critical_path)
     hops = method(lambda: analysis.critical_path_hops)
-    spans = method(lambda: analysis.critical_path_spans)
     doubts = method(lambda: analysis.critical_path_doubts)
     next = method(lambda: analysis.critical_path_next)
 

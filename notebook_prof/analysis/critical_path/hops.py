@@ -1,4 +1,4 @@
-"""Hops of the critical path between threads and streams, the walked paths, and doubts about them."""
+"""Hops of the critical path between threads and streams, and doubts about it."""
 
 from __future__ import annotations
 
@@ -15,17 +15,12 @@ from ..scope import Numbers, WindowLike, sharing
 from .dependences import Dependences
 from .path import End, PathPieces, PathSpan, path_pieces, spans_of
 from .resources import EVENTS, FAR, WAITS, stacked
-from .walk import CLASSES, HOPS, WORK, Hops, class_codes, resource_names
+from .walk import CLASSES, HOPS, Hops, class_codes, resource_names
 
 HOP_TABLE: Final = Table.of(
     "critical_path_hops",
     "step:Int32 at_ns:int64 why:category resource:str slice:Int64 name:str cause_resource:str "
     "cause_slice:Int64 cause_name:str margin_ns:Int64 near_tie:bool",
-)
-SPANS: Final = Table.of(
-    "critical_path_spans",
-    "step:Int32 start_ns:int64 end_ns:int64 dur_ns:int64 end:str resource:str device_work_ns:int64 "
-    "host_ns:int64 hops:int64 decisions:int64 near_ties:int64 noise_ns:int64 behind_ns:int64",
 )
 DOUBTS: Final = Table.of(
     "critical_path_doubts", "code:str count:int64 of:int64 path_ns:int64 share:float64 effect:str"
@@ -99,73 +94,6 @@ def hops_table(graph: Dependences, spans: Sequence[PathSpan]) -> pd.DataFrame:
             "cause_name": words[codes[hops.cause]],
             "margin_ns": pd.arrays.IntegerArray(hops.margin, hops.margin >= FAR),
             "near_tie": hops.margin < 2 * graph.latencies.noise,
-        }
-    )
-
-
-@sharing
-def critical_path_spans(
-    trace: Trace, *, window: WindowLike = None, step: Numbers = None, end: End = "host"
-) -> pd.DataFrame:
-    """List the paths of `critical_path`: where each ends, and how certain it is.
-
-    Parameters
-    ----------
-    window, step, end
-        As `critical_path`.
-
-    Returns
-    -------
-    DataFrame
-        One row per path, by step: ``step start_ns end_ns dur_ns end resource device_work_ns host_ns hops
-        decisions near_ties noise_ns behind_ns``.
-
-        - ``end`` str: ``host`` or ``device``, ``resource`` str the thread or stream: where the path ends;
-        - ``device_work_ns``, ``host_ns`` int64: time in device work, and the rest; they sum to ``dur_ns``;
-        - ``hops`` int64: changes of thread or stream; ``decisions`` int64: starts and waits on the path with
-          a second candidate; ``near_ties`` int64: those with one closer than twice ``noise_ns``, by which
-          nine of ten starts at most exceed the least latencies;
-        - ``behind_ns`` int64: how long after the step its last device work ends.
-
-    Examples
-    --------
-    >>> from notebook_prof.testing import draw
-    >>> trace = draw('''
-    ... steps:    [0    ]
-    ... main:     [mm]
-    ... stream 7:     [gemm    ]
-    ... ''', launches=[("mm", "gemm")])
-    >>> critical_path_spans(trace)[["end", "dur_ns", "device_work_ns", "behind_ns"]].values.tolist()
-    [['host', 7, 0, 7]]
-    >>> critical_path_spans(trace, end="device")[["end", "dur_ns", "device_work_ns"]].values.tolist()
-    [['device', 14, 10]]
-    """
-    graph, spans = spans_of(trace, window, step, end)
-    every = path_pieces(graph, spans)
-    keys, labels = resource_names(trace)
-    number = np.array([one.step for one in spans], np.int32)
-    start = np.array([one.path.begin for one in spans], np.int64)
-    until = np.array([one.path.end for one in spans], np.int64)
-    work = (every.pieces.kind == WORK) & (every.pieces.row >= 0)
-    spent = np.where(work, every.pieces.end - every.pieces.start, 0)
-    device = np.bincount(every.span, spent, minlength=len(spans)).astype(np.int64)
-    decided, near = every.margin < FAR, every.margin < 2 * graph.latencies.noise
-    names = dict(zip(keys.tolist(), labels, strict=True))
-    return SPANS.frame(
-        {
-            "step": pd.arrays.IntegerArray(number, number < 0),
-            "start_ns": start,
-            "end_ns": until,
-            "dur_ns": until - start,
-            "end": [one.end for one in spans],
-            "resource": [names.get(one.track, "") for one in spans],
-            "device_work_ns": device,
-            "host_ns": until - start - device,
-            "hops": [len(one.path.hops.when) for one in spans],
-            "decisions": np.bincount(every.span[decided], minlength=len(spans)),
-            "near_ties": np.bincount(every.span[near], minlength=len(spans)),
-            "noise_ns": [graph.latencies.noise] * len(spans),
-            "behind_ns": [one.behind for one in spans],
         }
     )
 

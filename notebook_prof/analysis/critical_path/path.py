@@ -172,7 +172,7 @@ def critical_path(
         Take the paths of these steps. Default: all steps, or the whole recording if it has none.
     end : {"host", "device", "last"}
         Where paths end: with the step on its thread, with the last device work it launched, if any, or with
-        the later of both. See ``behind_ns`` of `critical_path_spans`.
+        the later of both.
 
     Returns
     -------
