@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from .device.idle import device_idle as device_idle
     from .device.idle import idle_causes as idle_causes
     from .device.kernel_launches import kernel_launches as kernel_launches
-    from .device.kernels import kernel_origins as kernel_origins
     from .device.kernels import kernels as kernels
     from .device.roofline import roofline as roofline
     from .distributed.collectives import collectives as collectives
@@ -114,7 +113,7 @@ __all__ = lazy(
         "device.graphs": "graph_nodes",
         "device.idle": "device_idle idle_causes",
         "device.kernel_launches": "kernel_launches",
-        "device.kernels": "kernel_origins kernels",
+        "device.kernels": "kernels",
         "device.roofline": "roofline",
         "distributed.collectives": "collectives",
         "distributed.communication": "distributed exposed_collectives",

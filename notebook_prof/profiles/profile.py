@@ -225,6 +225,7 @@ class Profile:
     advice = method(lambda: analysis.advice)
     phases = method(lambda: analysis.phases)
     layers = method(lambda: analysis.layers)
+    kernels = method(lambda: analysis.kernels)
     hotspots = method(lambda: analysis.hotspots)
     flame = method(lambda: analysis.flame)
     sandwich = method(lambda: analysis.sandwich)
@@ -239,7 +240,6 @@ class Profile:
     expect = method(lambda: expectations.expect)
 
     operators = topic(topics.Operators)
-    kernels = topic(topics.Kernels)
     steps = topic(topics.Steps)
     memory = topic(topics.Memory)
     input = topic(topics.Input)

@@ -74,13 +74,6 @@ class Operators(Namespace, path="operators"):
     work = method(lambda: analysis.operator_work)
 
 
-class Kernels(Namespace, path="kernels"):
-    """Device work: ``p.kernels()`` sums it by kernel."""
-
-    __call__ = method(lambda: analysis.kernels)
-    origins = method(lambda: analysis.kernel_origins)
-
-
 class Steps(Namespace, path="steps"):
     """Steps: ``p.steps()`` lists them."""
 
@@ -188,7 +181,6 @@ class MindSpore(Namespace, path="mindspore"):
 
 TOPICS: Final = (
     Operators,
-    Kernels,
     Steps,
     Memory,
     Input,

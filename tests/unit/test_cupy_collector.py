@@ -5,15 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import notebook_prof as nbp
-from notebook_prof.analysis import kernel_origins
-from notebook_prof.analysis.device.kernels import kernel_origin
 from notebook_prof.collectors import cupy as cupy_room
 from notebook_prof.collectors.base import Recording
 from notebook_prof.collectors.cupy import CupyCollector
@@ -192,57 +189,3 @@ def test_not_installed(monkeypatch: pytest.MonkeyPatch, cuda: str | None, extra:
     monkeypatch.setattr(cupy_room, "installed", lambda name: False)
     reason = cupy_room.CupyCollector.availability().reason
     assert reason == f'cupy is not installed: pip install "notebook-prof[gpu-cuda{extra}]"'
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("cupy_add__float32_float32_float32", ("cupy", "add", "elementwise")),
-        ("cupy_true_divide__int64_int64_float64", ("cupy", "true_divide", "elementwise")),
-        ("cupy_copy__complex128_complex128", ("cupy", "copy", "elementwise")),
-        ("cupy_where__bool_float16_float16_float16", ("cupy", "where", "elementwise")),
-        ("cupy_sum", ("cupy", "sum", "reduction")),
-        ("cupy_sum_with_dtype", ("cupy", "sum", "reduction")),
-        ("cupy_nanmax", ("cupy", "nanmax", "reduction")),
-        ("cupy_var_core_float32", ("cupy", "var", "reduction")),
-        ("cupy_cub_sum", ("cupy", "sum", "reduction")),
-        ("cupy_bsum_shfl", ("cupy", "bsum_shfl", "scan")),
-        ("cupy_inclusive_batch_scan_kernel", ("cupy", "inclusive_batch_scan_kernel", "scan")),
-        ("cupy_random_x_mod_1", ("cupy", "random_x_mod_1", "random")),
-        ("cupyx_scipy_special_erf__float64_float64", ("cupy", "scipy_special_erf", "elementwise")),
-        ("cupyx_scipy_sparse_csr2dense", ("cupy", "scipy_sparse_csr2dense", "sparse")),
-        ("my_raw_kernel", ("other", "my_raw_kernel", "raw")),
-        ("void cutlass::Kernel<cutlass_80_simt_sgemm>(Params)", ("cutlass", "Kernel", "gemm")),
-        ("ampere_sgemm_128x64_nn", ("cublas", "ampere_sgemm_128x64_nn", "gemm")),
-        (
-            "void regular_fft<1024u, EPT<4u>, 4u>(kernel_arguments_t<unsigned int>)",
-            ("cufft", "regular_fft", "fft"),
-        ),
-        ("void cusparse::csrmv_v3_kernel<int>(int)", ("cusparse", "csrmv_v3_kernel", "sparse")),
-        (
-            "ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)",
-            ("nccl", "ncclDevKernel_AllReduce_Sum_f32_RING_LL", "collective"),
-        ),
-        ("triton_poi_fused_add_cos_sin_0", ("triton", "triton_poi_fused_add_cos_sin_0", "fused")),
-    ],
-)
-def test_names(name: str, expected: tuple[str, str, str]) -> None:
-    assert kernel_origin(name) == expected
-
-
-def test_names_of_real_kernels(shared_traces: Path) -> None:
-    """Every kernel of a V100 training and an H100 inference has a place, and none is taken for CuPy's."""
-    for file in (
-        "kineto_2021/resnet50_num_workers_4_worker0.1623212756351.pt.trace.json.gz",
-        "tracelens/h100/Falconsai_nsfw_image_detection__1016002.json.gz",
-        "hta/nccl_data.json.gz",
-    ):
-        trace = nbp.read_trace(shared_traces / file)
-        table = kernel_origins(trace)
-        kinds = trace.slices["category"].isin(["kernel", "collective"])
-        streams = trace.tracks.loc[trace.tracks["kind"] == "stream", "track"]
-        on_streams = trace.slices["track"].isin(streams)
-        assert table["count"].sum() == int((kinds & on_streams).sum())
-        assert table["share"].sum() == pytest.approx(1.0)
-        assert "cupy" not in set(table["library"])
-        assert table.loc[table["library"] == "other", "share"].sum() < 0.2

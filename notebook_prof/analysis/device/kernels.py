@@ -1,95 +1,19 @@
-"""Time by kernel, and the library and operator that a kernel's name reveals."""
+"""Time by kernel."""
 
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Sequence
 from typing import Any, Final
 
-import numpy as np
 import pandas as pd
 
 from ...errors import OptionError
 from ...trace import Trace
-from ...trace.schema import SLICES, Table
-from ...trace.taxonomy import is_collective_kernel
+from ...trace.schema import SLICES
 from ..grouping import group
 from ..scope import Numbers, Texts, WindowLike, many, on_device
 from .busy import device_attributes, uses_tensor_cores
-
-_TYPES: Final = r"(?:bool|u?int(?:8|16|32|64)|b?float(?:16|32|64)|complex(?:64|128))"
-_CUPY: Final = re.compile(rf"cupyx?_(\w+?)(?:__{_TYPES}(?:_{_TYPES})*)?")
-_REDUCTIONS: Final = re.compile(
-    r"(?:nan)?(?:sum|prod|min|max|mean|argmin|argmax|var_core|amin|amax)(?:_\w+)?|all|any|count_non\w+"
-    r"|cub_\w+|norm(?:_\w+)?|median|var_core_out|scipy_ndimage_(?:sum|mean|variance|standard_deviation)"
-)
-_SCANS: Final = re.compile(r"(?:\w+_)?(?:scan|bsum|cumsum|cumprod)\w*|nonzero_kernel_incomplete_scan")
-_RANDOM: Final = re.compile(r"random_\w+|\w+_kernel_(?:random)|(?:poisson|gumbel|laplace|vonmises|wald)_\w+")
-_SUFFIX: Final = re.compile(r"_(?:with_dtype|complex_dtype|core|core_out|core_float\d\d)$")
-
-_LIBRARIES: Final = tuple(
-    (re.compile(pattern, re.I), library, kind)
-    for pattern, library, kind in (
-        (r"cudnn|implicit_convolve|winograd|(?:d|w)grad2d|_fprop_|_dgrad_|_wgrad_", "cudnn", "convolution"),
-        (r"cutlass|^sm\d\d_xmma_gemm", "cutlass", "gemm"),
-        (r"cublas|gemv|gemm|^(?:ampere|volta|turing|maxwell|hopper)_|gemmk1|splitK", "cublas", "gemm"),
-        (
-            r"cufft|(?:^|\W)(?:regular|vector|multi_bluestein|composite|radix)_?\w*fft|fft\d?d?_",
-            "cufft",
-            "fft",
-        ),
-        (r"cusparse|csrmv|csrmm|spmv|spmm|csrgemm", "cusparse", "sparse"),
-        (r"cusolver|getrf|potrf|geqrf|syevj|gesvd|trsm_", "cusolver", "solver"),
-        (r"curand|philox|distribution_elementwise|gen_sequenced", "curand", "random"),
-        (r"RadixSort|radix_sort|MergeSort|thrust::.*sort", "cub", "sort"),
-        (r"DeviceReduce|reduce_kernel<.*cub", "cub", "reduction"),
-        (r"DeviceScan", "cub", "scan"),
-        (r"^triton_\w+", "triton", "fused"),
-        (r"at::native::\S*reduce_kernel|at::native::reduce", "torch", "reduction"),
-        (r"at::native::.*(?:vectorized|unrolled)?_?elementwise_kernel", "torch", "elementwise"),
-        (r"at::", "torch", "raw"),
-    )
-)
-_BARE: Final = re.compile(r"(?:void |int )?(?:[\w:(){}]*::)?(?:\(anonymous namespace\)::)?([A-Za-z_]\w*)")
-
-
-def kernel_origin(name: str) -> tuple[str, str, str]:
-    """Return the library, operator and kind of a kernel, from its name, demangled or not."""
-    # Libraries: ``cupy torch triton cublas cutlass cudnn cufft cusparse cusolver curand cub nccl other``. The
-    # operator is what the user called, such as ``add``, or else the kernel's plain name. Kinds:
-    # ``elementwise reduction scan sort gemm convolution fft sparse solver random collective fused raw``.
-    # CuPy names a ufunc's kernel ``cupy_add__`` followed by the types of its arguments. Kernels of
-    # ``ElementwiseKernel`` and ``ReductionKernel`` have the name that their author chose (default ``kernel``,
-    # ``reduce_kernel``); reductions by CUB begin with ``cupy_cub_``. Source: ``cupy/_core/_kernel.pyx`` and
-    # the names in CuPy 13.6.
-    if is_collective_kernel(name):
-        return "nccl", _base_name(name), "collective"
-    if match := _CUPY.fullmatch(name):
-        return "cupy", *_cupy(match[1])
-    for pattern, library, kind in _LIBRARIES:
-        if pattern.search(name):
-            return library, _base_name(name), kind
-    return "other", _base_name(name), "raw"
-
-
-def _cupy(name: str) -> tuple[str, str]:
-    """Return the operator and kind of a CuPy kernel, from its name without prefix and types."""
-    operator = _SUFFIX.sub("", name.removeprefix("cub_").removeprefix("cupy_"))
-    if _SCANS.fullmatch(name):
-        return operator, "scan"
-    if _REDUCTIONS.fullmatch(name):
-        return operator, "reduction"
-    if "sparse" in name:
-        return operator, "sparse"
-    return operator, "random" if _RANDOM.fullmatch(name) else "elementwise"
-
-
-def _base_name(name: str) -> str:
-    """Return a C++ kernel's name without result, namespaces, templates and arguments."""
-    match = _BARE.match(name.split("<", 1)[0].split("(", 1)[0] if "anonymous" not in name else name)
-    return match[1] if match else name
-
 
 LAUNCH: Final = (
     *("grid", "block", "registers_per_thread", "shared_memory_bytes"),
@@ -212,42 +136,3 @@ def _sums(frame: pd.DataFrame, launched: list[str]) -> pd.DataFrame:
             table[name] = groups[name].max()
     whole_numbers = dict.fromkeys(("count", "total_ns", "min_ns", "max_ns"), "int64")
     return table.reset_index().astype({**whole_numbers, "mean_ns": "float64"})
-
-
-_COLUMNS = Table.of(
-    "kernel_origins", "library:str operator:str kind:str count:int64 total_ns:int64 share:float64"
-)
-
-
-def kernel_origins(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> pd.DataFrame:
-    """Sum kernels by the operator in their names, regardless of what launched them.
-
-    Works without recorded operators, so also for CuPy, Numba and raw kernels.
-
-    Parameters
-    ----------
-    window : (int, int), optional
-        Half-open, in ns.
-    step : int or iterable of int, optional
-
-    Returns
-    -------
-    DataFrame
-        ``library operator kind count total_ns share``, longest first; no rows without kernels.
-
-    Examples
-    --------
-    >>> from notebook_prof.testing import draw
-    >>> trace = draw("stream 7: [cupy_add__float32_float32_float32][cupy_sum__float32_float32][sgemm_nn]")
-    >>> kernel_origins(trace)[["library", "operator", "kind"]].values.tolist()
-    [['cupy', 'add', 'elementwise'], ['cupy', 'sum', 'reduction'], ['cublas', 'sgemm_nn', 'gemm']]
-    """
-    work = on_device(trace, window).where(step=step, category=("kernel", "collective"))
-    names, columns = trace.slices["name"].cat.categories, ["library", "operator", "kind"]
-    used, code = np.unique(work.codes("name"), return_inverse=True)
-    origins = pd.DataFrame([kernel_origin(str(names[one])) for one in used.tolist()], columns=columns)
-    table = origins.iloc[code].assign(total_ns=work.end - work.ts)
-    table = table.groupby(columns)["total_ns"].agg(["count", "sum"]).reset_index()
-    table = table.rename(columns={"sum": "total_ns"}).sort_values("total_ns", ascending=False, kind="stable")
-    table["share"] = table["total_ns"] / max(int(table["total_ns"].sum()), 1)
-    return _COLUMNS.frame({name: table[name].reset_index(drop=True) for name in _COLUMNS.names})
