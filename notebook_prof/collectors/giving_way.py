@@ -18,25 +18,22 @@ class GivingWay:
     """Stops our tool just before the user's code starts one that needs the profile function or memray."""
 
     # `end` is called at most once, in the thread that starts the other tool. `slot` is our tool number in
-    # `sys.monitoring`, or -1. `sets_profile` says whether we need the interpreter's profile function. `to`
-    # names the other tool, and is empty while there is none. `armed` is set while our tool runs. `hook` is
-    # the function that we passed to `threading.setprofile`; each new thread calls `sys.setprofile` with it.
-    # Both are plain attributes, since our tool might trace method calls.
-    def __init__(self, end: Callable[[], object], slot: int = -1, sets_profile: bool = True) -> None:
+    # `sys.monitoring`, or -1. `to` names the other tool, and is empty while there is none. `armed` is set
+    # while our tool runs. `hook` is the function that we passed to `threading.setprofile`; each new thread
+    # calls `sys.setprofile` with it. Both are plain attributes, since our tool might trace method calls.
+    def __init__(self, end: Callable[[], object], slot: int = -1) -> None:
         self.to = ""
         self.armed = False
         self.hook: object = None
-        self._slot, self._sets_profile = slot, sets_profile
-        self._end, self._pid = end, os.getpid()
+        self._slot, self._end, self._pid = slot, end, os.getpid()
         self._lock = threading.RLock()
         self._undo: list[Callable[[], None]] = []
 
     def watch(self) -> None:
         """Start watching for such tools. Called before ours starts."""
-        if self._sets_profile:
-            self._before(sys, "setprofile", "sys.setprofile")
-            self._before(_lsprof.Profiler, "enable", "cProfile")
-        if self._sets_profile and installed("memray"):
+        self._before(sys, "setprofile", "sys.setprofile")
+        self._before(_lsprof.Profiler, "enable", "cProfile")
+        if installed("memray"):
             self._before(require("memray", extra="heap", purpose="").Tracker, "__enter__", "memray.Tracker")
         if self._slot >= 0:
             self._before(vars(sys)["monitoring"], "use_tool_id", "sys.monitoring")

@@ -1,4 +1,4 @@
-"""Tracing every call: VizTracer, and Python's own monitoring from 3.12 on."""
+"""Tracing every call with VizTracer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 import notebook_prof
 from notebook_prof.collectors.options import CollectorOptions
 from notebook_prof.collectors.python import PythonCollector, tracing
-from notebook_prof.collectors.python.tracing import Calls, CallTracer, Function
+from notebook_prof.collectors.python.tracing import Calls, Function
 from notebook_prof.optional import installed
 from notebook_prof.trace import Trace
 from notebook_prof.trace.clocks import Clock
@@ -25,7 +25,6 @@ from notebook_prof.trace.clocks import Clock
 from ..recorded import recorded as recorded_by
 
 needs_viztracer = pytest.mark.skipif(not installed("viztracer"), reason="VizTracer is not installed")
-needs_monitoring = pytest.mark.skipif(sys.version_info < (3, 12), reason="sys.monitoring needs Python 3.12")
 
 SECOND = 1_000_000_000
 """More than two clocks of one machine are apart."""
@@ -59,12 +58,6 @@ def body() -> None:
 def recorded(run: Callable[[], object] = body, min_duration_ns: int = 0) -> Trace:
     options = CollectorOptions(python="calls", min_duration_ns=min_duration_ns)
     return recorded_by(PythonCollector(options), run)
-
-
-@pytest.fixture
-def own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if VizTracer were not there."""
-    monkeypatch.setattr(tracing, "viztracer_refusal", lambda: "VizTracer is not installed")
 
 
 def check(trace: Trace) -> None:
@@ -110,7 +103,7 @@ def test_another_profiler_is_respected() -> None:
     if sys.version_info >= (3, 12):
         sys.monitoring.use_tool_id(sys.monitoring.PROFILER_ID, "other")
         try:
-            assert "other" in tracing.viztracer_refusal()
+            assert "other" in tracing.refusal()
         finally:
             sys.monitoring.free_tool_id(sys.monitoring.PROFILER_ID)
         return
@@ -150,37 +143,14 @@ def test_ours_gives_way_to_a_profiler_that_the_code_starts(tool: str) -> None:
     assert "outer (test_calls.py)" not in names
 
 
-@needs_monitoring
-@pytest.mark.usefixtures("own")
-def test_monitoring_traces_the_users_own_functions() -> None:
-    trace = recorded()
-    check(trace)
-    names = set(trace.slices["name"].astype(str))
-    assert not any("pandas" in file for file in trace.stacks["file"])
-    assert not any(name.startswith("DataFrame") for name in names)
-    assert (trace.slices["name"].astype(str) == "numbers (test_calls.py)").sum() == 3
-
-
-@needs_monitoring
-@pytest.mark.usefixtures("own")
-def test_monitoring_goes_quiet_when_full(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tracing, "MOST_EVENTS", 10)
-    trace = recorded(lambda: [outer() for _ in range(5)])
-    assert trace.report["calls-lost"].count > 0
-
-
 def test_without_any_way_the_reason_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tracing, "viztracer_refusal", lambda: "VizTracer is not installed")
-    monkeypatch.setattr(tracing, "monitoring_refusal", lambda: "sys.monitoring needs Python 3.12")
-    assert "VizTracer is not installed" in CallTracer.refusal()
+    monkeypatch.setattr(tracing, "refusal", lambda: "VizTracer is not installed")
     assert "no tracing of calls" in PythonCollector.availability().reason
     assert "VizTracer is not installed" in recorded(lambda: None).report["calls-not-traced"].example
 
 
 class Played:
     """A backend with given calls."""
-
-    slot, sets_profile = -1, False
 
     def start(self) -> None: ...
 
@@ -198,7 +168,7 @@ class Played:
 
 
 def test_ipykernels_threads_and_machinery_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tracing, "viztracer_refusal", lambda: "")
+    monkeypatch.setattr(tracing, "refusal", lambda: "")
     monkeypatch.setattr(tracing, "VizBackend", lambda min_duration_ns: Played())
     trace = recorded(lambda: None)
     assert list(trace.slices["name"].astype(str)) == ["work (train.py)", "sorted"]
@@ -212,7 +182,7 @@ def test_what_the_thread_of_a_cell_did_outside_it_is_left_out(monkeypatch: pytes
     thread, function = np.array([1, 1, 1, 1, 2]), np.array([outside, 0, 1, outside, 1])
     calls = Calls(ts, dur, thread, function, functions, {1: "main", 2: "other"}, 0)
     monkeypatch.setattr(Played, "calls", lambda self, clock: calls)
-    monkeypatch.setattr(tracing, "viztracer_refusal", lambda: "")
+    monkeypatch.setattr(tracing, "refusal", lambda: "")
     monkeypatch.setattr(tracing, "VizBackend", lambda min_duration_ns: Played())
     slices = recorded(lambda: None).slices
     assert list(slices["name"].astype(str)) == ["<module> (cell)", "f (f.py)", "f (f.py)"]

@@ -80,9 +80,9 @@ class PythonCollector(Collector):
     def availability(cls) -> Availability:
         no_spy = spy.refusal()
         how = f"samples lines by a thread ({no_spy})" if no_spy else "samples lines by py-spy"
-        from .tracing import CallTracer
+        from .tracing import refusal
 
-        why_not = CallTracer.refusal()
+        why_not = refusal()
         calls = "or every call (--python calls)" if not why_not else f"no tracing of calls: {why_not}"
         return Availability(True, f"{how}, {calls}")
 
@@ -94,10 +94,9 @@ class PythonCollector(Collector):
         """Start recording. Waits for py-spy if it was requested by name."""
         self._tid = threading.get_native_id()
         if self._options.python == "calls":
-            from .tracing import CallTracer
+            from .tracing import CallTracer, refusal
 
-            why_not = CallTracer.refusal()
-            if not why_not:
+            if not (why_not := refusal()):
                 self._tracer = CallTracer(self._options.min_duration_ns, self.report)
                 self._tracer.start(clock)
                 return
