@@ -31,8 +31,8 @@ def measure_device(device: str | None = None, *, dtype: str = "float32", again: 
     Parameters
     ----------
     device : str, optional
-        ``host``, or ``cuda`` with or without a number (``cuda:1``). Default: the first GPU that PyTorch or
-        CuPy finds, else the host.
+        ``host``, or ``cuda`` with or without a number (``cuda:1``). Default: the first GPU that PyTorch
+        finds, else the host.
     dtype : {"float32", "float64", "float16", "bfloat16"}
         Element type of the matrix product. The host needs PyTorch for ``bfloat16``.
     again : bool
@@ -51,8 +51,8 @@ def measure_device(device: str | None = None, *, dtype: str = "float32", again: 
 
     Notes
     -----
-    FLOP/s: 2 n³ for the product of two square matrices, by PyTorch, CuPy or NumPy, whichever is installed,
-    with their current threads and modes (such as TF32). Bytes/s: twice the bytes of a copy that is too large
+    FLOP/s: 2 n³ for the product of two square matrices, by PyTorch or, on a host without it, NumPy, with
+    their current threads and modes (such as TF32). Bytes/s: twice the bytes of a copy that is too large
     for the caches, since each byte is read and written.
 
     Examples
@@ -63,42 +63,30 @@ def measure_device(device: str | None = None, *, dtype: str = "float32", again: 
     """
     if dtype not in DTYPES:
         raise OptionError(f"there is no element type {dtype!r} to measure: {nearest(dtype, DTYPES)}")
-    chosen = _default() if device is None else device
+    torch, chosen = _torch(), device
+    if chosen is None:
+        chosen = "cuda:0" if torch is not None and torch.cuda.is_available() else HOST
     ceilings = _CACHE.get((chosen, dtype))
     if ceilings is None or again:
-        ceilings = _CACHE[chosen, dtype] = _measure(chosen, dtype)
+        ceilings = _CACHE[chosen, dtype] = _measure(torch, chosen, dtype)
     remember(ceilings)
     return ceilings
 
 
-def _default() -> str:
-    torch = _library("torch")
-    if torch is not None and torch.cuda.is_available():
-        return "cuda:0"
-    cupy = _library("cupy")
-    return "cuda:0" if cupy is not None and _count(cupy) else HOST
-
-
-def _measure(device: str, dtype: str) -> Ceilings:
+def _measure(torch: Any, device: str, dtype: str) -> Ceilings:
     if device == HOST:
-        return _host(dtype)
+        return _host(torch, dtype)
     kind, _, number = device.partition(":")
     if kind != "cuda" or not (number or "0").isdigit():
         raise OptionError(f"there is no device {device!r}: write host, cuda or cuda:1")
-    number_of_gpu = int(number or 0)
-    torch, cupy = _library("torch"), _library("cupy")
-    if torch is not None and torch.cuda.is_available() and number_of_gpu < torch.cuda.device_count():
-        return _torch_cuda(torch, number_of_gpu, dtype)
-    if cupy is not None and number_of_gpu < _count(cupy) and dtype != "bfloat16":
-        return _cupy(cupy, number_of_gpu, dtype)
-    raise OptionError(
-        f"there is no GPU {number_of_gpu} that PyTorch or CuPy can use for {dtype}; the host is 'host'"
-    )
+    gpu = int(number or 0)
+    if torch is None or not torch.cuda.is_available() or gpu >= torch.cuda.device_count():
+        raise OptionError(f"there is no GPU {gpu} that PyTorch can use; the host is 'host'")
+    return _cuda(torch, gpu, dtype)
 
 
-def _host(dtype: str) -> Ceilings:
+def _host(torch: Any, dtype: str) -> Ceilings:
     n = _HOST_SIZE
-    torch = _library("torch")
     if torch is not None:
         one = torch.rand(n, n).to(getattr(torch, dtype))
         product: Work = lambda: torch.mm(one, one)  # noqa: E731
@@ -115,7 +103,7 @@ def _host(dtype: str) -> Ceilings:
     return Ceilings(HOST, *rates, dtype, f"{how}, {n} × {n} {dtype}")
 
 
-def _torch_cuda(torch: Any, gpu: int, dtype: str) -> Ceilings:
+def _cuda(torch: Any, gpu: int, dtype: str) -> Ceilings:
     n, where = _DEVICE_SIZE, f"cuda:{gpu}"
     one = torch.rand(n, n, device=where).to(getattr(torch, dtype))
     source = torch.ones(_DEVICE_BYTES, dtype=torch.uint8, device=where)
@@ -125,20 +113,6 @@ def _torch_cuda(torch: Any, gpu: int, dtype: str) -> Ceilings:
     rates = 2 * n**3 / product, 2 * _DEVICE_BYTES / copied
     name = str(torch.cuda.get_device_name(gpu))
     return Ceilings(name, *rates, dtype, f"PyTorch, {n} × {n} {dtype}")
-
-
-def _cupy(cupy: Any, gpu: int, dtype: str) -> Ceilings:
-    n = _DEVICE_SIZE
-    with cupy.cuda.Device(gpu):
-        one = cupy.random.random((n, n)).astype(dtype)
-        source = cupy.ones(_DEVICE_BYTES, dtype=cupy.uint8)
-        target = cupy.empty_like(source)
-        wait = cupy.cuda.get_current_stream().synchronize
-        seconds = _best(lambda: cupy.matmul(one, one), wait)
-        copied = _best(lambda: cupy.copyto(target, source), wait)
-        name = cupy.cuda.runtime.getDeviceProperties(gpu)["name"].decode()
-    rates = 2 * n**3 / seconds, 2 * _DEVICE_BYTES / copied
-    return Ceilings(name, *rates, dtype, f"CuPy, {n} × {n} {dtype}")
 
 
 def _best(work: Work, wait: Work = lambda: None) -> float:
@@ -153,16 +127,9 @@ def _best(work: Work, wait: Work = lambda: None) -> float:
     return max(min(times[1:]), 1e-9)
 
 
-def _library(name: str) -> Any:
-    """Import a library and return it; None if that is impossible."""
+def _torch() -> Any:
+    """Import PyTorch and return it; None if that is impossible."""
     try:
-        return importlib.import_module(name)
+        return importlib.import_module("torch")
     except Exception:  # a broken installation counts as not installed
         return None
-
-
-def _count(cupy: Any) -> int:
-    try:
-        return int(cupy.cuda.runtime.getDeviceCount())
-    except Exception:  # no driver
-        return 0

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable
 from importlib import import_module
-from itertools import compress
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
-import numpy as np
-
-from ..formats.jax.assemble import PlaneLine, Space, assemble
+from ..formats.jax.assemble import assemble
 from ..formats.jax.xplane import decode
 from ..optional import installed, require
 from ..trace.builder import TraceBuilder
 from ..trace.clocks import Clock
-from ..trace.report import ImportReport
-from ..trace.strings import Coded
 from .base import Availability, Collector
-from .devices import tell_left_out
 from .options import CollectorOptions
 from .patches import Patches
 
@@ -89,44 +81,6 @@ def watch_conflicts(jax: Any, make_room: Callable[[], None]) -> Patches:
     return patches
 
 
-_DEVICE: Final = re.compile(r"/device:[A-Za-z_]+:(\d{1,4})")
-_ID: Final = "correlation_id"
-
-
-def of_devices(space: Space, devices: Sequence[int] | None, report: ImportReport) -> Space:
-    """Drop the planes of other devices, and the calls that launched work only there; None keeps all."""
-    if devices is None:
-        return space
-    number = [_DEVICE.match(line.plane) for line in space.lines]
-    other = [match is not None and int(match[1]) not in devices for match in number]
-    lines = [line for line, out in zip(space.lines, other, strict=True) if not out]
-    theirs = [line for line, out in zip(space.lines, other, strict=True) if out]
-    kept = _ids(line for line in lines if _DEVICE.match(line.plane))
-    launched = _ids(theirs) - kept
-    tell_left_out(report, devices, "device work", sum(len(line.ts) for line in theirs))
-    return replace(space, lines=[_without_launches(line, launched) for line in lines])
-
-
-def _ids(lines: Any) -> set[Any]:
-    return {value for line in lines for value in line.stats.get(_ID, ()) if value is not None}
-
-
-def _without_launches(line: PlaneLine, ids: set[Any]) -> PlaneLine:
-    """Return the line without the events that belong to these launches."""
-    values, args = line.stats.get(_ID), line.args
-    if values is None or not ids.intersection(values):
-        return line
-    keep = np.array([value not in ids for value in values], bool)
-    return replace(
-        line,
-        ts=line.ts[keep],
-        dur=line.dur[keep],
-        names=Coded(line.names.codes[keep], line.names.values),
-        stats={name: list(compress(values, keep)) for name, values in line.stats.items()},
-        args=None if args is None else Coded(args.codes[keep], args.values),
-    )
-
-
 class JaxCollector(Collector):
     """Records XLA operations, kernels, transfers and the host's calls with JAX's profiler."""
 
@@ -173,7 +127,10 @@ class JaxCollector(Collector):
             effect = "nothing of JAX is recorded"
             self.report.add("no-planes", "loss", example="JAX's profiler returned nothing", effect=effect)
             return
-        assemble(of_devices(decode(planes, self.report), self._options.devices, self.report), builder)
+        if self._options.devices is not None:
+            advice = "set CUDA_VISIBLE_DEVICES before JAX starts"
+            self.report.add("devices-ignored", "info", effect="JAX records all of its GPUs", advice=advice)
+        assemble(decode(planes, self.report), builder)
         builder.metadata["jax_version"] = str(sys.modules["jax"].__version__)
 
     def abandon(self) -> None:

@@ -35,7 +35,7 @@ class CollectorOptions:
     min_duration_ns : int
         Shorter Python calls are dropped.
     devices : tuple of int or None
-        Keep device work, memory and counters of these GPUs only; None for all.
+        Keep device work, memory and counters of these GPUs only; None for all. `jax` keeps all work.
     pcie : bool
         PCIe throughput too (nvml). Each reading keeps the collector's thread busy for 20 ms.
     engine : {"auto", "py-spy", "thread"}

@@ -34,14 +34,14 @@ def test_the_host_is_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "64 × 64 float64" in rates.how
     assert measure_device("host", dtype="float64") is rates
     assert measure_device("host", dtype="float64", again=True) is not rates
-    monkeypatch.setattr(ceilings, "_library", lambda name: None)
+    monkeypatch.setattr(ceilings, "_torch", lambda: None)
     assert "NumPy" in measure_device().how
     with pytest.raises(OptionError, match="bfloat16"):
         measure_device("host", dtype="bfloat16")
 
 
 def test_rates_are_work_over_the_shortest_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ceilings, "_library", lambda name: None)
+    monkeypatch.setattr(ceilings, "_torch", lambda: None)
     times = np.array([1.0, 4.0, 2.0, 3.0, 0.1, 0.5, 0.25, 1.0])  # the first of each four is the warm-up
     ends = np.cumsum(times)
     clock = iter(np.ravel([ends - times, ends], order="F"))

@@ -8,8 +8,6 @@ import os
 import pickle
 import re
 import sys
-import threading
-import time
 import traceback
 import weakref
 from collections.abc import Callable, Iterator
@@ -31,18 +29,14 @@ from torch.utils.data import (  # noqa: E402
     dataloader,
 )
 from torch.utils.data._utils import fetch  # noqa: E402
-from torch.utils.data._utils import pin_memory as pin  # noqa: E402
 
 import notebook_prof  # noqa: E402
 from notebook_prof.collectors.torch.hooks import dataloader_ticks  # noqa: E402
 from notebook_prof.collectors.torch.loader import fetching as inside  # noqa: E402
 from notebook_prof.collectors.torch.loader import ring as rings  # noqa: E402
 from notebook_prof.collectors.torch.loader import watch as watching  # noqa: E402
-from notebook_prof.collectors.torch.loader.tables import RingRecords, parse, put  # noqa: E402
+from notebook_prof.collectors.torch.loader.tables import RingRecords, parse  # noqa: E402
 from notebook_prof.collectors.torch.loader.watch import LoaderWatch  # noqa: E402
-from notebook_prof.trace import TraceBuilder  # noqa: E402
-from notebook_prof.trace.clocks import Clock  # noqa: E402
-from notebook_prof.trace.taxonomy import LOADER_PIN  # noqa: E402
 from tests import loader_datasets as datasets  # noqa: E402
 
 PATCHED = (
@@ -286,39 +280,6 @@ def test_transforms_are_timed_and_stay_the_users() -> None:
     assert one.names[1:] == ["double", "Sleep", "double", "double", "Sleep", "double", "double"]
     assert [count for count, _ in one.totals] == [8, 4, 4, 4, 4, 4, 4, 4]
     assert one.totals[2][1] >= 4 * 500_000
-
-
-@forks
-def test_the_thread_that_pins_batches_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a machine without an accelerator the copy is a clone: torch's thread is the real one."""
-    monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
-    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: torch.device("cpu"))
-    monkeypatch.setattr(torch.accelerator, "current_device_index", lambda: 0)
-    monkeypatch.setattr(torch.accelerator, "set_device_index", lambda index: None)
-
-    def pinned(self: Any) -> Any:
-        time.sleep(0.002)
-        return self.clone()
-
-    monkeypatch.setattr(torch.Tensor, "pin_memory", pinned)
-    original = vars(pin)["pin_memory"]
-    rows, watch = watched(
-        lambda: DataLoader(datasets.Stream(), 4, num_workers=1, pin_memory=True, collate_fn=datasets.in_two)
-    )
-    assert vars(pin)["pin_memory"] is original
-    (state,) = watch.iterators
-    assert len(rows) == len(state.pinned) == 6, "one a batch, not one a tensor, and none of the end"
-    assert all(end - begin >= 4_000_000 for begin, end in state.pinned)
-    assert state.pin_thread not in (0, threading.get_native_id())
-    builder = TraceBuilder()
-    put(watch, builder, Clock())
-    trace = builder.seal()
-    slices = trace.slices[trace.slices["name"] == LOADER_PIN]
-    assert slices["dur"].tolist() == [end - begin for begin, end in state.pinned]
-    (track,) = slices["track"].unique()
-    assert trace.tracks.set_index("track").loc[track, ["name", "tid"]].tolist() == [
-        "loader pin memory", state.pin_thread,
-    ]  # fmt: skip
 
 
 @forks

@@ -214,16 +214,7 @@ class _Parts:
             if sources:
                 arrows = waited[_KEY].assign(target=targets).merge(pd.concat(sources), on=_KEY)
                 self._builder.flows("link", arrows["handle"], arrows["target"])
-        self._draw_pinning(state)
         self._depth(state, batches)
-
-    def _draw_pinning(self, state: LoaderIterator) -> None:
-        """Add the track of the thread that copies batches into pinned memory, if there was one."""
-        pinned = np.array(state.pinned, np.int64).reshape(-1, 2)
-        pinned = pinned[pinned[:, 1] > self._start_ns]
-        if len(pinned):
-            track = self._builder.track("loader pin memory", pid=os.getpid(), tid=state.pin_thread)
-            self._slices(pinned[:, 0], pinned[:, 1], track, taxonomy.LOADER_PIN)
 
     def _track(self, number: int, records: RingRecords, dataset: str) -> pd.DataFrame:
         """Add a worker's track. Returns ``epoch seq handle`` of the slices of batches."""

@@ -9,7 +9,6 @@ import shutil
 import threading
 import time
 import weakref
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -25,11 +24,8 @@ from .ring import Ring, clock
 _STATE: Final = "_notebook_prof_iterator"
 _MOST_EVENTS: Final = 1_000_000
 _MOST_LOADERS: Final = 1000
-_NO_BATCHES: Final = ("_IterableDatasetStopIteration", "_ResumeIteration")
 
 Event = tuple[int, ...]
-Pinned = list[tuple[int, int]]
-"""Begin and end of each batch's copy."""
 
 
 @dataclass
@@ -52,8 +48,6 @@ class LoaderIterator:
     # the same at the start of the recording, for older iterators
     rings_before: dict[int, Any] = field(default_factory=dict)
     exits: dict[int, int] = field(default_factory=dict)  # exit status of workers that have ended
-    pinned: Pinned = field(default_factory=list)  # begin and end of each batch's copy into pinned memory
-    pin_thread: int = 0  # native number of the copying thread; 0 if there is none
     thread: tuple[int, str] = (0, "")
     path: str = ""
     iterator: Any = None
@@ -106,7 +100,6 @@ class LoaderWatch:
         self._patches: Patches | None = None
         self._hook: FetchHook | None = None
         self._making: dict[int, LoaderIterator] = {}
-        self._pinning = PinWatch()
 
     def watch(self) -> None:
         """Begin."""
@@ -123,9 +116,6 @@ class LoaderWatch:
         )
         patches.watch(
             several, "_next_data", lambda one: (clock(), getattr(one, "_rcvd_idx", -1)), self._after_next
-        )
-        patches.replace(
-            import_module("torch.utils.data._utils.pin_memory"), "pin_memory", self._pinning.timed
         )
         hook = self._hook = FetchHook(self._ring_of)
         hook.install()
@@ -258,8 +248,6 @@ class LoaderWatch:
             fetcher = iterator.__dict__.get("_dataset_fetcher")
             if fetcher is not None:
                 fetcher.__dict__[_STATE] = state
-            if (thread := iterator.__dict__.get("_pin_memory_thread")) is not None:
-                state.pin_thread, state.pinned = thread.native_id, self._pinning.of(thread)
             init = iterator.__dict__.get("_worker_init_fn")
             if isinstance(init, WorkerInit):
                 iterator._worker_init_fn = init.inner
@@ -353,46 +341,3 @@ def _defined(kind: type, name: str) -> FunctionType | None:
             made = vars(base)[name]
             return made if isinstance(made, FunctionType) and base.__name__ != "Dataset" else None
     return None
-
-
-class PinWatch:
-    """Times torch's ``pin_memory``, which is called for each batch and then for each of its parts."""
-
-    # torch starts a thread that pins for an iterator with workers, if there is an accelerator. It may pin
-    # before the iterator is complete, so it is recognised by its target function. Copies by other threads,
-    # such as the loop's without workers, are not counted.
-    def __init__(self) -> None:
-        self._pid = os.getpid()
-        self._pinned: dict[int, Pinned] = {}
-        self._inside: set[int] = set()
-
-    def of(self, thread: threading.Thread) -> Pinned:
-        """Return the list of a thread's copies, which grows while the thread pins."""
-        return self._pinned.setdefault(thread.ident or 0, [])
-
-    def timed(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the replacement of ``pin_memory``."""
-
-        def pin_memory(data: Any, device: Any = None) -> Any:
-            me = threading.get_ident()
-            if me in self._inside or not self._is_of_a_loader():
-                return original(data, device)
-            begin = clock()
-            self._inside.add(me)
-            try:
-                return original(data, device)
-            except BaseException as error:
-                drop_frame(error)
-                raise
-            finally:
-                self._inside.discard(me)
-                pinned = self._pinned.setdefault(me, [])
-                if type(data).__name__ not in _NO_BATCHES and len(pinned) < _MOST_EVENTS:
-                    pinned.append((begin, clock()))
-
-        return pin_memory
-
-    def _is_of_a_loader(self) -> bool:
-        """Return whether this thread pins for an iterator, even one that is not complete yet."""
-        target = vars(threading.current_thread()).get("_target")
-        return os.getpid() == self._pid and getattr(target, "__name__", "") == "_pin_memory_loop"
