@@ -135,7 +135,9 @@ class CallTracer:
         """Install the hooks. Call this only without a `refusal`."""
         self._clock = clock
         self._backend = VizBackend(self._min_duration_ns)
-        slot = sys.monitoring.PROFILER_ID if sys.version_info >= (3, 12) else -1
+        slot = -1
+        if sys.version_info >= (3, 12):
+            slot = sys.monitoring.PROFILER_ID
         self._giving_way = GivingWay(self._backend.stop, slot)
         self._giving_way.watch()
         self._backend.start()
