@@ -67,16 +67,17 @@ export class Asker {
   }
 
   /**
-   * Ask ahead: who asks the same question next gets this answer, unless the selection changes before.
+   * Ask ahead: who asks the same question next gets this answer, unless the selection changes before. From then on
+   * it is `wanted`.
    * @template {Question} Q
    * @param {QuestionOf<Q>} request
    * @param {() => boolean} [wanted]
    * @returns {Promise<AnswerOf<Q>>}
    */
-  foresee(request, wanted) {
-    const answer = this.ask(request, wanted);
+  foresee(request, wanted = () => true) {
+    const key = JSON.stringify(request),
+      answer = this.ask(request, () => !this.ahead.has(key) || wanted());
     answer.catch(() => this.ahead.delete(key)); // it is asked again
-    const key = JSON.stringify(request);
     this.ahead.set(key, answer);
     return answer;
   }

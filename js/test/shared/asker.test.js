@@ -24,6 +24,18 @@ test('what is still summed up is told until the answer', async () => {
   expect(told).toEqual([...once, 'answered', ...once, 'given up']);
 });
 
+test('a question asked ahead that a view then asks is wanted until its answer', async () => {
+  let left = 2;
+  const request = vi.fn(async (message) => answerTo(message, left-- > 0 ? {pending: true} : {rows: 3})),
+    asker = new Asker({request}, () => {});
+  const ahead = asker.foresee({t: 'phases'}, () => false);
+  expect((await asker.ask({t: 'phases'})).rows).toBe(3);
+  expect((await ahead).rows).toBe(3);
+  expect(request).toHaveBeenCalledTimes(3);
+  left = 2;
+  await expect(asker.foresee({t: 'phases'}, () => false)).rejects.toThrow('nobody waits');
+});
+
 test('a question without an answer is asked again, and given up after three', async () => {
   vi.useFakeTimers();
   const troubles = [],
