@@ -14,6 +14,7 @@ const NAMES_LEFT_PX = 32, // as dashboard.css has them
 const FRAME_MS = 100; // a page that is not looked at has no frames
 const SOON_MS = 300;
 const BESIDE_MS = 120;
+const LONG = 300_000; // slices, from which the kernel takes longer for the views beside than for the picture
 
 /**
  * Wait for the first picture, unless it is late: BokehJS holds the page for about as long.
@@ -39,7 +40,7 @@ export function openingView({span, work}) {
  * @param {{root: HTMLElement, timeline: HTMLElement}} parts
  * @param {() => boolean} wanted false when the timeline is there
  * @param {(range: {start: number, end: number}, frame: import('./painter.js').Frame) => Promise<unknown>} beside
- *   asks for the views beside it, in the same message, and draws them
+ *   asks for the views beside it and draws them, in a short recording in the same message
  * @returns {Promise<EarlyPicture | null>} null where nothing can be seen
  */
 export async function firstPicture(ctx, {root, timeline: box}, wanted, beside) {
@@ -54,9 +55,10 @@ export async function firstPicture(ctx, {root, timeline: box}, wanted, beside) {
   box.style.minHeight = `${frame.top + frame.height}px`;
   const asked = pictureQuestion(range, rowsInSight(lanes, 0, shown), frame.width, ctx),
     answering = asker.ask(asked, wanted),
-    others = beside(range, frame),
+    soon = meta.slices <= LONG && beside(range, frame),
     answer = /** @type {TimelinePicture} */ (await answering);
   if (!wanted()) return null;
+  const others = soon || beside(range, frame);
   const painter = new Painter(
     () => frame,
     range,

@@ -1,1 +1,1 @@
-import{b as o}from"./chunks/75YJ4OEJ.js";import{a as r}from"./chunks/IMU3F6BA.js";import"./chunks/YXZJBOQW.js";import"./chunks/TK3NA5N6.js";import"./chunks/3U7PF2R7.js";var m=r(o,!0);export{m as default};
+import{b as o}from"./chunks/MZD5RY7D.js";import{a as r}from"./chunks/BFXYTPQ7.js";import"./chunks/F2LFTUU3.js";import"./chunks/YBWA5PTP.js";import"./chunks/3U7PF2R7.js";var m=r(o,!0);export{m as default};
