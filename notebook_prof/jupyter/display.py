@@ -82,15 +82,19 @@ def show_when_ready(profile: Profile, widget: ProfileWidget, uid: str) -> thread
                 return
             queries_of(profile).prefetcher.start()
             widget.begin()
-        is_seen = queries_of(profile).prefetcher.wait_drawn()
-        queries_of(profile).prefetcher.wait()
-        tell_all(profile.trace, is_seen)
+        tell_all(profile.trace, queries_of(profile).prefetcher.wait_drawn())
+
+    def show_static() -> None:
+        prefetcher = queries_of(profile).prefetcher
+        prefetcher.start()
+        prefetcher.wait()  # its indexes serve the pictures
+        _show_static(profile, uid)
 
     @sharing
     def tell_all(_trace: Trace, is_seen: bool) -> None:
         parts: tuple[tuple[Callable[[], None], float], ...] = (
             (tell_verdict, PATIENCE_S if is_seen else UNSEEN_S),
-            (lambda: _show_static(profile, uid), UNSEEN_S),
+            (show_static, UNSEEN_S),
         )
         for part, patience_s in parts:
             with IdleTime(current.is_recording, patience_s).used():

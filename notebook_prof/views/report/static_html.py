@@ -42,6 +42,7 @@ AGAIN: Final = (
 _FRAMES: Final = 8
 _HEAP: Final = ("line", "allocated_by", "bytes", "share")
 _STACK: Final = ("depth", "name", "total_ns", "share")
+_STACK_SLICES: Final = 3_000_000  # above, the heaviest stack takes longer than all else
 _BAR: Final = 20
 _PARTS: Final = 8
 _NAME: Final = 90
@@ -214,6 +215,8 @@ def _lines(store: ViewStore) -> str:
 
 def _stack(store: ViewStore) -> str:
     """Return the heaviest stack of the user's own code, outermost call first; empty without calls."""
+    if store.columns.n > _STACK_SLICES:
+        return ""
     table = analysis.heaviest_stack(store.trace, fold_libraries=True, track=working_threads(store.trace))
     if len(table) < 2:
         return ""
