@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final
 
 import pandas as pd
@@ -45,11 +45,6 @@ def shape_lines(shapes: Any, layouts: Any = None) -> list[str]:
             text += "\n-" + json.dumps(strides[i], separators=(",", ":"))
         lines.append(text)
     return lines
-
-
-def bar(value: float, largest: float) -> str:
-    """Return a bar of up to 15 ``#``."""
-    return "#" * int(value / largest * 15) if math.isfinite(value) and largest > 0 else ""
 
 
 def _scaled(value: float, base: int, suffix: str = "") -> str:
@@ -93,8 +88,6 @@ def add_analyze(commands: Any) -> None:
     add("--min-time", type=float, default=-math.inf, metavar="S", help="shortest time to print, in seconds")
     add("--max-time", type=float, default=math.inf, metavar="S", help="longest time to print, in seconds")
     add("--show-host", action="store_true", help="also rank by time on the host")
-    add("--dump-only-opr", action="store_true", help="print name, type and id only, for diff")
-    add("--confluence", "--wiki", action="store_true", help="print Markdown tables with bars")
     add("--print-only", choices=["summary", "device", "host"], help="print only this part")
     add_output_options(parser)
     parser.set_defaults(run=run)
@@ -107,7 +100,7 @@ def run(options: argparse.Namespace) -> int:
     if options.where:
         table = table[passing(table, Query.parse(options.where))]
     parts = _parts(options, table)
-    shape = "markdown" if options.confluence else chosen_format(options.format)
+    shape = chosen_format(options.format)
     ranked = {part: _ranked(options, table, part, totals) for part in parts}
     if shape in ("json", "csv"):
         joined = [frame.assign(on=part) for part, frame in ranked.items()]
@@ -118,14 +111,9 @@ def run(options: argparse.Namespace) -> int:
     if options.print_only in (None, "summary"):
         texts.append(_summary(totals, shape))
     for part, frame in ranked.items():
-        if options.dump_only_opr:
-            texts.append("\n".join(_line(row) for row in frame.to_dict("records")))
-        elif options.confluence:
-            texts.append(_wiki_table(frame, bool(options.aggregate or options.aggregate_by)))
-        else:
-            spell = wrapped if shape == "grid" else str
-            cells = [_cell(i, row, spell) for i, row in enumerate(frame.to_dict("records"))]
-            texts.append(drawn(shape, [f"{part} self time", *_HEADS], cells))
+        spell = wrapped if shape == "grid" else str
+        cells = [_cell(i, row, spell) for i, row in enumerate(frame.to_dict("records"))]
+        texts.append(drawn(shape, [f"{part} self time", *_HEADS], cells))
     say("\n\n".join(texts))
     return 0
 
@@ -180,10 +168,6 @@ def _summary(totals: dict[str, float], format: str) -> str:
     return "\n".join([rule, *lines, rule])
 
 
-def _line(row: dict[Any, Any]) -> str:
-    return " ".join(str(row[key]) for key in ("name", "type", "id") if row[key])
-
-
 def _cell(rank: int, row: dict[Any, Any], spell: Callable[[str], str]) -> list[str]:
     one = bool(row["name"])
     info = [spell(row["name"]), spell(row["type"])] if one else [spell(row["type"]), str(row["count"])]
@@ -197,39 +181,4 @@ def _cell(rank: int, row: dict[Any, Any], spell: Callable[[str], str]) -> list[s
         _scaled(row["bytes_per_s"], 1024, "/s"),
         "\n".join(shape_lines(row["in_shapes"], row["in_layouts"])) if one else "None",
         "\n".join(shape_lines(row["out_shapes"])) if one else "None",
-    ]
-
-
-def _wiki_table(frame: pd.DataFrame, aggregated: bool) -> str:
-    heads = ["#", "time", "ratio", "time bar", "cum-time", "cum-time ratio"]
-    heads += ["opr type", "opr count", "opr id"] if aggregated else ["opr name", "opr type", "opr id"]
-    heads += ["computation (MFLO)", "MFLOPS", "MFLOPS-bar", "memory (MB)", "bandwidth (MiB/s)"]
-    heads += ["bandwidth bar", "in_shapes", "out_shapes"]
-    largest = frame[["time_s", "flops_per_s", "bytes_per_s"]].max().to_dict()
-    rows = [_wiki_row(i, row, aggregated, largest) for i, row in enumerate(frame.to_dict("records"))]
-    return markdown(heads, rows)
-
-
-def _wiki_row(rank: int, row: dict[Any, Any], aggregated: bool, largest: dict[Any, Any]) -> Sequence[str]:
-    number: Callable[[float, float], str] = lambda value, scale: (  # noqa: E731
-        f"{value / scale:.1f}" if math.isfinite(value) else "N/A"
-    )
-    who = ("type", "count", "id") if aggregated else ("name", "type", "id")
-    layouts = row["in_layouts"]
-    return [
-        str(rank),
-        f"{row['time_s']:.3g}",
-        f"{100 * row['share']:.1f}%",
-        bar(row["time_s"], largest["time_s"]),
-        f"{row['cumulative_s']:.6f}",
-        f"{row['cumulative_share']:.6f}",
-        *(str(row[key]) for key in who),
-        number(row["computation"], 1e6),
-        number(row["flops_per_s"], 1e6),
-        bar(row["flops_per_s"], largest["flops_per_s"]),
-        number(row["memory_bytes"], 2**20),
-        number(row["bytes_per_s"], 2**20),
-        bar(row["bytes_per_s"], largest["bytes_per_s"]),
-        "None" if aggregated else ", ".join(shape_lines(row["in_shapes"], layouts)).replace("\n", " "),
-        "None" if aggregated else ", ".join(shape_lines(row["out_shapes"])),
     ]

@@ -53,7 +53,7 @@ def grid(heads: Sequence[str], rows: Rows) -> str:
 
 
 def markdown(heads: Sequence[str], rows: Rows) -> str:
-    """Return a table for Markdown and Confluence; cells of several lines continue in further rows."""
+    """Return a table for Markdown; cells of several lines continue in further rows."""
     flat = [line for row in rows for line in zip_longest(*(c.split("\n") for c in row), fillvalue="")]
     widths = [max(map(len, column)) for column in zip(heads, *flat, strict=True)]
     lines = [heads, *flat]
