@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, Final
 
 import numpy as np
@@ -18,8 +18,6 @@ from ...trace.report import ImportReport
 from ...trace.strings import Coded
 from .csv_kinds import AGENTS, ALLOCATIONS, CALLS, COPIES, COUNTERS, KERNELS, header_names, kind_of
 from .work import (
-    BLOCK,
-    GRID,
     OPERATOR,
     LaunchedWork,
     add_allocations,
@@ -38,24 +36,6 @@ _KIND: Final = re.compile(
     r"memory_allocation|scratch_memory|agent|counter)_(?:trace|collection|info)\.csv(?:\.\w+)?$"
 )
 """The part of a file name after the words that all files of one process share."""
-_IDS: Final = ("start", "end", "correlation_id")
-_NUMBERS: Final = {
-    KERNELS: (
-        *_IDS, "agent_id", "queue_id", "stream_id", "dispatch_id", "lds_block_size", "vgpr_count",
-        *GRID, *BLOCK,
-    ),
-    CALLS: (*_IDS, "pid", "tid"),
-    COPIES: (*_IDS, "stream_id", "source_agent_id", "destination_agent_id"),
-    ALLOCATIONS: (*_IDS, "agent_id", "allocation_size", "address"),
-    AGENTS: ("node_id", "logical_node_id", "logical_node_type_id"),
-}  # fmt: skip
-_TEXTS_OF: Final = {
-    KERNELS: ("kernel_name",),
-    CALLS: ("function", "domain"),
-    COPIES: ("direction",),
-    ALLOCATIONS: ("operation",),
-    AGENTS: ("agent_type",),
-}
 
 
 def read_file(data: bytes, builder: TraceBuilder) -> None:
@@ -82,7 +62,7 @@ class _Process:
 
     def __init__(self, builder: TraceBuilder) -> None:
         self._builder = builder
-        self._parts: dict[str, list[TableRows]] = {}
+        self._parts: dict[str, list[Any]] = {}  # Arrow's tables by kind
 
     def take(self, kind: str, data: bytes) -> None:
         """Read a file."""
@@ -90,8 +70,7 @@ class _Process:
 
     def rows(self, kind: str) -> TableRows:
         """Return the rows of a kind of file."""
-        names = dict.fromkeys(_NUMBERS[kind], "ints") | dict.fromkeys(_TEXTS_OF[kind], "texts")
-        return merged(self._parts.get(kind, []), names)
+        return _joined(self._parts.get(kind, []))
 
     def kernels(self) -> TableRows:
         """Return kernels: of the kernel trace, else those whose counters were collected, once each."""
@@ -102,8 +81,7 @@ class _Process:
         self._builder.report.add("table-not-used", "info", sum(map(len, counted)), example, effect, advice)
         if KERNELS in self._parts or not counted:
             return self.rows(KERNELS)
-        names = dict.fromkeys(_NUMBERS[KERNELS], "ints") | {"kernel_name": "texts"}
-        rows = merged(counted, names)
+        rows = _joined(counted)
         _, first = groups(rows.ints("dispatch_id"), rows.ints("start"))
         keep = np.zeros(len(rows), bool)
         keep[first] = True
@@ -203,31 +181,32 @@ def _marked_texts(rows: TableRows, column: str, part: str) -> Any:
 
 # CSV of rocprofv3, whose columns are read like rocpd's.
 
-_TEXTS: Final = frozenset(name for names in _TEXTS_OF.values() for name in names)
+_TEXTS: Final = frozenset({"kernel_name", "function", "domain", "direction", "operation", "agent_type"})
 _SKIPPED: Final = frozenset({"kind", "guid", "address", "counter_name", "counter_value"})
 _HEXADECIMAL: Final = re.compile(r"\s*(?:0[xX]0*)?([0-9a-fA-F]{1,16})\s*")
 
 
-def read_csv(data: bytes, report: ImportReport) -> TableRows:
-    """Return the rows of a file, their columns in lower case, times as ``start`` and ``end``."""
+def read_csv(data: bytes, report: ImportReport) -> Any:
+    """Return a file as Arrow's table, its columns in lower case, times as ``start`` and ``end``."""
+    import pyarrow as pa
+
     line, _, content = data.partition(b"\n")
     names = header_names(line)
     lost: list[str] = []
     # what is told of a line must be text
     table = _table(names, content.decode(errors="replace").encode(), lost)
-    columns: dict[str, Column] = {}
+    columns: dict[str, Any] = {}
     for name in dict.fromkeys(names):
         if name in _TEXTS:
-            columns[name] = Texts(table.column(name).combine_chunks())
+            columns[name] = table.column(name)
         elif name == "address":
-            columns[name] = hexadecimal(table.column(name).combine_chunks())
+            columns[name] = pa.array(hexadecimal(table.column(name)))
         elif name not in _SKIPPED:
-            columns[name] = _integers(table.column(name).combine_chunks())
-    rows = TableRows(columns, table.num_rows)
+            columns[name] = _integers(table.column(name))
+    rows = pa.table(columns)
     if "start" in names:
-        whole = rows.ints("start", MISSING) != MISSING
-        lost += [""] * int((~whole).sum())
-        rows = rows.where(whole)
+        rows = rows.filter(rows.column("start").is_valid())
+        lost += [""] * (len(table) - len(rows))
     report.broken_rows(
         len(lost),
         next((text for text in lost if text), "a row without a time")[:80],
@@ -263,17 +242,16 @@ def _table(names: list[str], content: bytes, lost: list[str]) -> Any:
     return table
 
 
-def _integers(column: Any) -> IntArray:
+def _integers(column: Any) -> Any:
     """Return whole numbers; for texts like ``Agent 4``, the number at the end."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     try:
-        numbers = column.cast(pa.int64())
+        return column.cast(pa.int64())
     except pa.ArrowInvalid:
         digits = pc.struct_field(pc.extract_regex(column, r"(?P<n>\d{1,18})\s*$"), 0)
-        numbers = digits.cast(pa.int64())
-    return np.asarray(pc.fill_null(numbers, MISSING).to_numpy(zero_copy_only=False), np.int64)
+        return digits.cast(pa.int64())
 
 
 def hexadecimal(column: Any) -> IntArray:
@@ -282,21 +260,16 @@ def hexadecimal(column: Any) -> IntArray:
     return np.array([int(match[1], 16) if match else 0 for match in sound], np.uint64).view(np.int64)
 
 
-def merged(parts: list[TableRows], names: Mapping[str, str]) -> TableRows:
-    """Return the rows of all files in order; `names` is ``ints`` or ``texts`` by column."""
+def _joined(parts: list[Any]) -> TableRows:
+    """Return the rows of tables of one kind, in order."""
     import pyarrow as pa
 
+    if not parts:
+        return TableRows({}, 0)
+    table = pa.concat_tables(parts, promote_options="default")
     columns: dict[str, Column] = {}
-    for name, kind in names.items():
-        if kind == "ints":
-            columns[name] = np.concatenate(
-                [np.empty(0, np.int64), *(part.ints(name, MISSING) for part in parts)]
-            )
-        else:
-            texts = [part.texts(name) for part in parts]
-            whole = [
-                text.array if text is not None else pa.nulls(len(part), pa.large_string())
-                for text, part in zip(texts, parts, strict=True)
-            ]
-            columns[name] = Texts(pa.concat_arrays([pa.array([], pa.large_string()), *whole]))
-    return TableRows(columns, sum(map(len, parts)))
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        columns[name] = (
+            Texts(column.combine_chunks()) if name in _TEXTS else column.fill_null(MISSING).to_numpy()
+        )
+    return TableRows(columns, len(table))
