@@ -90,8 +90,9 @@ class ColumnBuilder:
         if not variant.all_arguments and (flags & EXTRAS).any():
             return variant._replace(all_arguments=True)
         times = _times(spans, variant.text_times)
-        if times is None or (others and not self.instants.add(others)):
+        if times is None:
             return variant._replace(text_times=True)
+        self.instants.add(others)
         ts, dur, ok = times
         good = ok & (flags & NAMELESS == 0)
         self._report.broken_rows(count - int(good.sum()), "no name, start or duration")

@@ -136,16 +136,6 @@ class Instant(Event, gc=False, tag="i"):
     args: MemoryArguments = NO_MEMORY
 
 
-class QuickInstant(Event, gc=False, tag="i"):
-    """An `Instant` whose time is exact as a number."""
-
-    name: str | None = None
-    pid: int | str | None = None
-    tid: int | str | None = None
-    ts: int | float | None = None
-    args: MemoryArguments = NO_MEMORY
-
-
 class Counter(Event, gc=False, tag="C"):
     """Values of counters at an instant."""
 
@@ -179,13 +169,13 @@ class LooseEvent(Struct, gc=False):
 
 # arrows are not read, but computed from the events' numbers
 _FLOWS: Final = (msgspec.defstruct(f"Flow_{tag}", [], bases=(Event,), tag=tag, gc=False) for tag in "stf")
-OTHERS: Final = (Begin, End, Counter, Metadata, *_FLOWS)
+OTHERS: Final = (Begin, End, Instant, Counter, Metadata, *_FLOWS)
 
 
 class Variant(NamedTuple):
     """How events are decoded."""
 
-    text_times: bool  # keep times as text, because some are not exact as numbers
+    text_times: bool  # keep times of slices as text, because some are not exact as numbers
     all_arguments: bool  # decode `AllArguments`, which has many fields and takes longer
 
 
@@ -211,8 +201,7 @@ def complete_type(variant: Variant) -> type[Any]:
 @cache
 def decoder(variant: Variant, listed: bool = True) -> msgspec.json.Decoder[Any]:
     """Return the decoder of a list of events, or of a single one."""
-    instant = Instant if variant.text_times else QuickInstant
-    event: Any = reduce(or_, OTHERS, complete_type(variant) | instant)
+    event: Any = reduce(or_, OTHERS, complete_type(variant))
     return msgspec.json.Decoder(list[event] if listed else event)
 
 

@@ -11,12 +11,11 @@ from ...trace.arrays import BoolArray, IntArray, positions
 from ...trace.report import ImportReport
 from ...trace.taxonomy import BACKWARD_NODE_PREFIX
 from ..codec.columns import marked
-from ..codec.numbers import exact_ns, integers, number_of, to_ns
+from ..codec.numbers import integers, number_of, to_ns
 from .columns import MAX_DEVICE, CounterColumns, KinetoColumns, MemoryColumns
-from .event_types import Begin, Counter, End, Instant, Metadata, QuickInstant
+from .event_types import Begin, Counter, End, Instant, Metadata
 
 _MEMORY: Final = "[memory]"
-_INSTANTS: Final = (Instant, QuickInstant)
 _BOOKKEEPING: Final = ("Iteration Start", "Record Window End")
 
 Mark = tuple[str, int | str | None, int | str | None, int]  # name, process, thread, nanoseconds
@@ -33,14 +32,12 @@ class InstantEvents:
         self._memory: list[MemoryColumns] = []
         self._counters: list[tuple[str, int, int, float]] = []
 
-    def add(self, events: list[Any]) -> bool:
-        """Add the events, or return False without adding any, if times are needed as text."""
+    def add(self, events: list[Any]) -> None:
+        """Add the events."""
         # Flow arrows are dropped, since they are computed again.
         classes = set(map(type, events))
-        if (QuickInstant in classes or Instant in classes) and not self._add_instants(
-            [event for event in events if event.__class__ in _INSTANTS]
-        ):
-            return False
+        if Instant in classes:
+            self._add_instants([event for event in events if event.__class__ is Instant])
         if Metadata in classes:
             named = (event for event in events if event.__class__ is Metadata and event.name == "thread_name")
             for event in named:
@@ -53,7 +50,6 @@ class InstantEvents:
             for mark in marks:  # the text from which they were decoded is not kept
                 mark.ts = mark.ts.copy()
             self.begins_and_ends += marks
-        return True
 
     def memory(self, base_ns: int) -> MemoryColumns:
         """Return all memory events, in the order of the file."""
@@ -71,14 +67,8 @@ class InstantEvents:
             tables.append(CounterColumns(name, pid, ts, np.array(values, np.float64)))
         return tables
 
-    def _add_instants(self, rows: list[Any]) -> bool:
-        if isinstance(rows[0], QuickInstant):
-            exact = exact_ns([row.ts for row in rows])
-            if exact is None:
-                return False
-            ts, ok = exact, np.ones(len(rows), bool)
-        else:
-            ts, ok = to_ns([row.ts for row in rows])
+    def _add_instants(self, rows: list[Instant]) -> None:
+        ts, ok = to_ns([row.ts for row in rows])
         if not ok.all():
             self._report.broken_rows(int((~ok).sum()))
             rows, ts = [row for row, good in zip(rows, ok.tolist(), strict=True) if good], ts[ok]
@@ -99,9 +89,8 @@ class InstantEvents:
                 tid=integers([row.tid for row in rows]),
             )
         )
-        return True
 
-    def _add_marks(self, rows: list[Any], ts: IntArray) -> None:
+    def _add_marks(self, rows: list[Instant], ts: IntArray) -> None:
         self.marks += [
             (row.name, row.pid, row.tid, at)
             for row, at in zip(rows, ts.tolist(), strict=True)
