@@ -116,22 +116,6 @@ def ranges(events: TimedRows, report: ImportReport) -> TimelineRanges:
     )
 
 
-def links(events: TimedRows) -> pd.DataFrame:
-    """List the arrows that follow a tensor, as in the file."""
-    ends = (row.ph in ("s", "t", "f") and (row.cat or "")[:6] == "Tensor" for row in events.rows)
-    at = [i for i, is_end in enumerate(ends) if is_end]
-    return pd.DataFrame(
-        {
-            "kind": [events.rows[i].cat for i in at],
-            "tensor": pd.array([_number(events.rows[i].id) for i in at], dtype="Int64"),
-            # s (made), t (used) or f (deleted)
-            "phase": [events.rows[i].ph for i in at],
-            "start_unix_ns": events.ts[at] if at else np.empty(0, np.int64),
-            "thread": [events.names.get(int(events.thread[i]), "") for i in at],
-        }
-    )
-
-
 def _number(value: int | str | None) -> int:
     if isinstance(value, str):
         value = int(value) if value.lstrip("-").isdecimal() and len(value) < 20 else -1
@@ -205,7 +189,8 @@ def operators(
     ranges: TimelineRanges, category: npt.NDArray[np.object_]
 ) -> tuple[IntArray, npt.NDArray[np.object_], pd.DataFrame]:
     """Return each range's operator id (-1 for none), each range's input shapes, and a table of operators."""
-    key = np.array([_id(args) for args in ranges.args], np.int64)
+    numbers = [args.get("__id__", -1) for args in ranges.args]
+    key = np.array([n if isinstance(n, int) and 0 <= n < 1 << 62 else -1 for n in numbers], np.int64)
     _, parent, _ = nest(ranges.thread, ranges.ts, ranges.dur)
     rows_of_operators = np.flatnonzero(category == "operator")
     # an operator's inputs and outputs are the ranges directly inside its own on the worker's thread
@@ -252,8 +237,3 @@ def tensors(ranges: TimelineRanges) -> pd.DataFrame:
 
 def _shapes(tensors: list[dict[str, Any]]) -> str | None:
     return f"[{', '.join(shape_list(str(t.get('shape', ''))) for t in tensors)}]" if tensors else None
-
-
-def _id(args: dict[str, Any]) -> int:
-    value = args.get("__id__", -1)
-    return value if isinstance(value, int) and 0 <= value < 1 << 62 else -1

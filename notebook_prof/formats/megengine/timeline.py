@@ -23,7 +23,6 @@ from .nodes import (
     TimedRows,
     TimelineFile,
     TimelineRanges,
-    links,
     operators,
     physical_nodes,
     ranges,
@@ -44,8 +43,8 @@ _UNITS: Final = {
 }
 
 
-def counters(events: TimedRows, nodes: Nodes, builder: TraceBuilder) -> dict[str, str]:
-    """Put counters into `builder`, one track per name, and return corrected spellings by the file's."""
+def counters(events: TimedRows, nodes: Nodes, builder: TraceBuilder) -> None:
+    """Put counters into `builder`, one track per name, in corrected spelling."""
     # Values are as in the file: ratios are per cent, and values without a unit are counts
     # (`nr_alive_tensor`).
     by_name: dict[str, list[int]] = {}
@@ -68,7 +67,6 @@ def counters(events: TimedRows, nodes: Nodes, builder: TraceBuilder) -> dict[str
         else:
             track = builder.track(ours, "counter", unit=_UNITS.get(ours, ""))
         builder.counter(track, events.ts[at][ok], numbers[ok])
-    return {theirs: ours for theirs, ours in ALIASES.items() if theirs in by_name}
 
 
 def _allocations(
@@ -198,8 +196,9 @@ def read_timeline(data: bytes, builder: TraceBuilder) -> None:
     nodes = Nodes(builder, physical_nodes(str(args["device"]) for args in table.args if "device" in args))
     tables = builder.metadata.setdefault("tables", {})
     tables["operators"], tables["tensors"] = _slices(table, events, nodes, builder), tensors(table)
-    tables["tensor_links"] = links(events)
-    tables["counter_aliases"] = counters(events, nodes, builder)
+    arrows = sum(row.ph in ("s", "t", "f") and (row.cat or "").startswith("Tensor") for row in events.rows)
+    builder.report.add("arrows-not-used", "info", arrows, effect="arrows that follow a tensor are left out")
+    counters(events, nodes, builder)
     _steps(events, builder)
 
 
