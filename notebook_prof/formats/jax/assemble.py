@@ -103,7 +103,8 @@ def assemble(space: Space, builder: TraceBuilder, *, rank: int | None = None) ->
     # what waits (`block_until_ready` too) is sync. Streams of a device are streams with kernels, copies and
     # collectives; so is `XLA Ops` where a device has no streams (TPU). Rows that were worked out from these
     # (modules, name scopes) are annotations on tracks of their own. `module` is the HLO module.
-    base = _base(space)
+    start = space.facts.get("Task Environment", {}).get("profile_start_time", 0)
+    base = int(start) if isinstance(start, int | float) and 0 <= start < 4e18 else 0
     parts: list[tuple[IntArray, pd.DataFrame]] = []
     tables: list[pd.DataFrame] = []
     with_streams = {line.plane for line in space.lines if _STREAM.match(line.name)}
@@ -117,11 +118,6 @@ def assemble(space: Space, builder: TraceBuilder, *, rank: int | None = None) ->
         _steps(rows, builder)
         _launches(rows, builder)
         _table(rows, builder)
-
-
-def _base(space: Space) -> int:
-    start = space.facts.get("Task Environment", {}).get("profile_start_time", 0)
-    return int(start) if isinstance(start, int | float) and 0 <= start < 4e18 else 0
 
 
 def _line(

@@ -236,7 +236,9 @@ def _fill(device: int, events: pd.DataFrame, blocks: pd.DataFrame, builder: Trac
     times = np.concatenate([np.full(len(old_bytes), begin), ts])
     labels = np.concatenate([old_labels, events["label"].to_numpy()])
     track = builder.track(f"allocator of device {device}", device=device)
-    _slices(times, labels, [*["alloc"] * len(old_bytes), *action], events, len(old_bytes), track, builder)
+    no_stack = np.full(len(old_bytes), -1)
+    stack = np.concatenate([no_stack, events["stack"].to_numpy(dtype=np.int64, na_value=-1)])
+    _slices(times, labels, [*["alloc"] * len(old_bytes), *action], stack, track, builder)
     changes = np.flatnonzero((level != 0) | (reserved != 0))
     builder.allocations(
         ts=times[changes],
@@ -270,12 +272,10 @@ def _slices(
     ts: IntArray,
     labels: npt.NDArray[Any],
     actions: list[Any],
-    events: pd.DataFrame,
-    before: int,
+    stack: IntArray,
     track: int,
     builder: TraceBuilder,
 ) -> None:
-    stack = np.concatenate([np.full(before, -1), events["stack"].to_numpy(dtype=np.int64, na_value=-1)])
     kind = np.array(actions, dtype=object)
     alloc = np.flatnonzero(kind == "alloc")
     names = np.where(labels[alloc] == "", "allocation without a stack", labels[alloc])

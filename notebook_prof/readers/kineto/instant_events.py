@@ -75,7 +75,11 @@ class InstantEvents:
         names = [row.name for row in rows]
         if names.count(_MEMORY) < len(names):
             of_memory = np.array([name == _MEMORY for name in names], bool)
-            self._add_marks([rows[i] for i in np.flatnonzero(~of_memory)], ts[~of_memory])
+            self.marks += [
+                (row.name, row.pid, row.tid, at)
+                for row, at in zip(rows, ts.tolist(), strict=True)
+                if row.name and row.name != _MEMORY and not row.name.startswith(_BOOKKEEPING)
+            ]
             rows, ts = [rows[i] for i in np.flatnonzero(of_memory)], ts[of_memory]
         args = [row.args for row in rows]
         self._memory.append(
@@ -89,13 +93,6 @@ class InstantEvents:
                 tid=integers([row.tid for row in rows]),
             )
         )
-
-    def _add_marks(self, rows: list[Instant], ts: IntArray) -> None:
-        self.marks += [
-            (row.name, row.pid, row.tid, at)
-            for row, at in zip(rows, ts.tolist(), strict=True)
-            if row.name and not row.name.startswith(_BOOKKEEPING)
-        ]
 
     def _add_counters(self, rows: list[Counter]) -> None:
         ts, ok = to_ns([row.ts for row in rows])
