@@ -11,7 +11,7 @@ from typing import Any, Final
 import pandas as pd
 
 from ..analysis.time.operators import calls
-from ..formats.megengine.ranking import AGGREGATES, ORDERS, top_calls
+from ..formats.megengine.ranking import AGGREGATES, ORDERS, ranked_calls
 from ..readers import read_trace
 from ..selection import Query, passing
 from .output import add_output_options, chosen_format, data_text, drawn, markdown, row_count, say
@@ -130,7 +130,7 @@ def _parts(options: argparse.Namespace, table: pd.DataFrame) -> list[str]:
 def _ranked(
     options: argparse.Namespace, table: pd.DataFrame, part: str, totals: dict[str, float]
 ) -> pd.DataFrame:
-    frame = top_calls(
+    frame = ranked_calls(
         table,
         on=part,
         end_key=options.top_end_key,

@@ -19,10 +19,10 @@ ORDERS: Final = ("time", "computation", "memory", "flops", "bandwidth", "in_shap
 _SECOND: Final = 1e9
 
 
-def top_calls(
-    table: pd.DataFrame,
+def ranked_calls(
+    trace: Trace | pd.DataFrame,
     *,
-    on: str = "device",
+    on: str | None = None,
     end_key: str = "end",
     top: int = 3,
     types: Sequence[str] | None = None,
@@ -34,14 +34,14 @@ def top_calls(
     min_time_s: float = -np.inf,
     max_time_s: float = np.inf,
 ) -> pd.DataFrame:
-    """Rank calls by time, work or rate.
+    """Rank calls of operators by time, work or rate, as MegEngine's ``profile_analyze`` does.
 
     Parameters
     ----------
-    table : DataFrame
-        Calls, as returned by `calls`.
-    on : str
-        ``device`` or ``host``.
+    trace : Trace or DataFrame
+        A recording, or its calls as returned by `calls`.
+    on : str, optional
+        ``device`` or ``host``. By default ``device``, or ``host`` if no call ran on a device.
     end_key : str
         ``end``: time until the work ended; ``kern``: until the call to the kernel returned.
     top : int
@@ -80,7 +80,18 @@ def top_calls(
     The rules are those of ``megengine.tools.profile_analyze``: missing numbers count as 0 in ``mean`` and
     ``sum``, and the rates of an aggregate are quotients of its sums. Where that tool fails because of its
     placeholder for missing numbers, this does what it was meant to do.
+
+    Examples
+    --------
+    >>> from notebook_prof import Profile
+    >>> from notebook_prof.testing import draw
+    >>> p = Profile(draw("main: [mm     ][add]"))
+    >>> p.compat.megengine(top=1)[["name", "count"]].values.tolist()
+    [['mm', 1]]
     """
+    table = trace if isinstance(trace, pd.DataFrame) else calls(trace)
+    if on is None:
+        on = "device" if table["device_ns"].notna().any() else "host"
     column = f"{on}_ns" if end_key == "end" else f"{on}_kern_ns"
     total = float(table[f"{on}_ns"].sum()) / _SECOND
     ran = table[table[column].notna()]
@@ -102,41 +113,6 @@ def top_calls(
     for share, time in (("share", "time_s"), ("cumulative_share", "cumulative_s")):
         ranked[share] = ranked[time] / total if total else 0.0
     return ranked.reset_index(drop=True)
-
-
-def ranked_calls(trace: Trace, *, on: str | None = None, **options: Any) -> pd.DataFrame:
-    """Rank calls of operators, as MegEngine's ``profile_analyze`` does.
-
-    Parameters
-    ----------
-    trace : Trace
-    on : str, optional
-        ``device`` or ``host``. By default ``device``, or ``host`` if no call ran on a device.
-    **options
-        ``end_key top types name input_dtype aggregate aggregate_by order_by min_time_s max_time_s``, as for
-        `top_calls`.
-
-    Returns
-    -------
-    DataFrame
-        As returned by `top_calls`.
-
-    Raises
-    ------
-    OptionError
-        For an unknown order or aggregate, or a regular expression that is none.
-
-    Examples
-    --------
-    >>> from notebook_prof import Profile
-    >>> from notebook_prof.testing import draw
-    >>> p = Profile(draw("main: [mm     ][add]"))
-    >>> p.compat.megengine(top=1)[["name", "count"]].values.tolist()
-    [['mm', 1]]
-    """
-    table = calls(trace)
-    side = on if on is not None else "device" if table["device_ns"].notna().any() else "host"
-    return top_calls(table, on=side, **options)
 
 
 def _mask(
