@@ -3,6 +3,7 @@
 import gzip
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,25 +19,27 @@ from tests.recording import add_slices
 DEVICE = ("kernel", "copy", "communication")
 
 
-def check_laws(profile: Profile, **of: object) -> None:
+def check_laws(profile: Profile, **of: Any) -> None:
     """Pieces partition each window, all sums are the same, no work is charged more than it took."""
-    path = profile.critical_path
-    pieces, spans = path(**of), path.spans(**of)
-    for span in spans.to_dict("records"):
-        own = pieces if pd.isna(span["step"]) else pieces[pieces["step"] == span["step"]]
-        assert own["dur_ns"].sum() == span["dur_ns"]
-        assert own["start_ns"].iloc[0] == span["start_ns"]
-        assert own["end_ns"].iloc[-1] == span["end_ns"]
-        assert (own["start_ns"].to_numpy()[1:] == own["end_ns"].to_numpy()[:-1]).all()
+    path, steps = profile.critical_path, profile.trace.steps.set_index("step")
+    pieces = path(**of)
+    for step, own in pieces.groupby("step"):
+        start, end, dur = own["start_ns"], own["end_ns"], own["dur_ns"]
+        assert (start.to_numpy()[1:] == end.to_numpy()[:-1]).all()
+        assert dur.sum() == end.iloc[-1] - start.iloc[0]
+        if not of:
+            assert (start.iloc[0], dur.sum()) == tuple(steps.loc[step, ["ts", "dur"]])
+    if "window" in of:
+        assert pieces["dur_ns"].sum() == of["window"][1] - of["window"][0]
     assert (pieces["dur_ns"] > 0).all()
-    assert (spans["device_work_ns"] + spans["host_ns"] == spans["dur_ns"]).all()
-    assert path(by=BY, **of)["path_ns"].sum() == spans["dur_ns"].sum()
+    for by in ("step", BY):
+        assert path(by=by, **of)["path_ns"].sum() == pieces["dur_ns"].sum()
     charged = pieces[pieces["slice"].notna() & pieces["class"].isin(DEVICE)]
     each = charged.groupby(["step", "slice"], dropna=False)["dur_ns"].sum()
     durations = profile.trace.slices["dur"]
     assert (each.to_numpy() <= durations.loc[each.index.get_level_values("slice")].to_numpy()).all()
     hops = path.hops(**of)
-    assert len(hops) == spans["hops"].sum()
+    assert hops["at_ns"].isin([*pieces["start_ns"], *pieces["end_ns"]]).all()
 
 
 def check_critical_path(trace: Trace) -> None:
