@@ -379,10 +379,10 @@ def _placed(trace: Trace, rank: int, first_device: int) -> tuple[Trace, str]:
         head = {"ph": "M", "pid": process, "tid": 0}
         rows.append({**head, "name": "process_name", "args": {"name": name}})
         rows.append({**head, "name": "process_sort_index", "args": {"sort_index": rank}})
-    chosen = tracks["kind"].isin(["thread", "process", "stream"])
-    tid = np.where(on_device, ints(tracks["stream"]), ints(tracks["tid"]))
-    for process, number, name in zip(pid[chosen], tid[chosen], tracks["name"][chosen], strict=True):
-        head = {"ph": "M", "pid": int(process), "tid": int(number)}
-        rows.append({**head, "name": "thread_name", "args": {"name": str(name)}})
     placed = Trace(tables, metadata=trace.metadata, report=trace.report, span=trace.span)
+    ids, chosen = _track_ids(placed), tracks[tracks["kind"].isin(["thread", "process", "stream"])]
+    for track, name in zip(chosen["track"].tolist(), chosen["name"], strict=True):
+        process, thread = ids[track]
+        head = {"ph": "M", "pid": process, "tid": thread}
+        rows.append({**head, "name": "thread_name", "args": {"name": str(name)}})
     return placed, ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)

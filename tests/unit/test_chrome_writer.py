@@ -185,3 +185,14 @@ def test_what_megengine_recorded_is_no_file_of_megengine_then(data: Path, tmp_pa
     again = read_trace(tmp_path / "t.json")
     assert again.metadata["source"] == "kineto"
     pd.testing.assert_frame_equal(steps(again)[["step", "dur"]], steps(trace)[["step", "dur"]])
+
+
+def test_slices_of_ranks_lie_in_named_threads(tmp_path):
+    b = TraceBuilder()
+    for track in (b.track("worker"), b.track("main", pid=4, tid=5)):
+        b.slices(ts=[0], dur=[5], name=["mm"], category=["operator"], track=track)
+    trace = b.seal()
+    write_chrome_ranks([(0, trace), (1, trace)], tmp_path / "all.json", base_unix_ns=0)
+    rows = json.loads((tmp_path / "all.json").read_text())["traceEvents"]
+    names = {(r["pid"], r["tid"]): r["args"]["name"] for r in rows if r["name"] == "thread_name"}
+    assert [names[r["pid"], r["tid"]] for r in rows if r["ph"] == "X"] == ["worker", "main"] * 2
