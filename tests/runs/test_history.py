@@ -177,9 +177,10 @@ with nbp.profile("python", name="script"):
     sum(range(100_000))
 """
 BEGUN = """
+import time
 from notebook_prof.profiles import deferred_trace
 while not deferred_trace._unfinished and writing._writer.left:
-    pass
+    time.sleep(0.001)  # a main thread that computes would be waited for
 """
 
 
