@@ -48,7 +48,7 @@ def pair(track: IntArray, ts: IntArray, is_begin: npt.NDArray[np.bool_]) -> Pair
     if n == 0:
         return Pairs(*(np.empty(0, np.int64) for _ in range(4)))
     order = np.argsort(ts, kind="stable")
-    order = order[np.argsort(track[order], kind="stable")]
+    order = order[by_track(track[order])]
     tracks, begins = track[order], is_begin[order]
     change = np.where(begins, 1, -1)
     total = np.cumsum(change)
@@ -103,7 +103,7 @@ def nest(
     if n == 0:
         return Nesting(np.empty(0, np.int16), np.empty(0, np.int64), np.empty(0, np.int64))
     order = order_by_start(starts, durs)
-    order = order[np.argsort(tracks[order], kind="stable")]
+    order = order[by_track(tracks[order])]
     tracks, starts = tracks[order], starts[order]
     ends = starts + durs[order]
     parent = parents(tracks, starts, ends)
@@ -209,6 +209,13 @@ def _leave_frames(
         rows, above = rows[above >= 0], above[above >= 0]
 
 
+def by_track(track: npt.NDArray[np.integer[Any]]) -> IntArray:
+    """Return the order of slices by track; those of one track keep theirs."""
+    fits = len(track) and track.min() >= -(1 << 15) and track.max() < 1 << 15
+    # NumPy sorts 16 bits by radix, in a sixth of the time
+    return np.argsort(track.astype(np.int16) if fits else track, kind="stable")
+
+
 def crossing_frames(
     track: npt.NDArray[np.integer[Any]],
     ts: IntArray,
@@ -221,7 +228,7 @@ def crossing_frames(
     # annotations.
     depth, parent = nesting
     rows = np.flatnonzero(annotation)
-    order = np.argsort(track, kind="stable")
+    order = by_track(track)
     position = np.empty_like(order)
     position[order] = np.arange(len(order))
     before = np.where(position[rows] > 0, order[position[rows] - 1], -1)

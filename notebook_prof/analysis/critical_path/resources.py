@@ -15,7 +15,7 @@ import pandas as pd
 from ...trace import DEVICE_CATEGORIES, Trace
 from ...trace.arrays import BoolArray, IntArray, positions
 from ...trace.intervals import as_ints
-from ...trace.nesting import depths, parents
+from ...trace.nesting import by_track, depths, parents
 from ..device.kernel_launches import launch_calls
 from ..scope import bounds, ints, matching_codes, recorded_table
 
@@ -131,7 +131,7 @@ class Resources:
         rank = ints(tracks["rank"]) if "rank" in tracks else np.full(len(key), -1)
         self.rank = dict(zip(key.tolist(), rank.tolist(), strict=True))
         lasting = self.end > self.ts
-        order = np.argsort(self.track.astype(np.int16) if len(key) < 1 << 15 else self.track, kind="stable")
+        order = by_track(self.track)
         first = np.searchsorted(self.track[order], np.arange(int(key.max(initial=-1)) + 2))
         work = lasting & self.category(*DEVICE_CATEGORIES)
         self.threads: dict[int, IntArray] = {}

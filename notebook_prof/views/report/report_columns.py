@@ -15,6 +15,7 @@ from ...service.columns import coded
 from ...service.detail.curve import StepCurve
 from ...service.packing import Answer
 from ...service.store import ViewStore
+from ...trace.nesting import by_track
 from .arguments import arguments_in_file
 from .html_file import deflated
 from .residual_aggregates import (
@@ -340,7 +341,7 @@ def _longest_of_tracks(
 ) -> npt.NDArray[np.bool_]:
     """Return the longest slices of every track, as many of each as `most` allows."""
     keep = np.zeros(len(dur), bool)
-    order, counts = np.argsort(track, kind="stable"), np.bincount(track)
+    order, counts = by_track(track), np.bincount(track)
     each = most // max(int(np.count_nonzero(counts)), 1)
     for rows in np.split(order, np.cumsum(counts)[:-1]) if each else ():
         keep[rows[np.argpartition(-dur[rows], each)[:each]] if len(rows) > each else rows] = True
