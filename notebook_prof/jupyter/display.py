@@ -82,7 +82,10 @@ def show_when_ready(profile: Profile, widget: ProfileWidget, uid: str) -> thread
                 return
             queries_of(profile).prefetcher.start()
             widget.begin()
-        tell_all(profile.trace, queries_of(profile).prefetcher.wait_drawn())
+        prefetcher = queries_of(profile).prefetcher
+        tell_all(profile.trace, prefetcher.wait_drawn())
+        if widget.comm is not None:
+            prefetcher.prepare_selections()
 
     def show_static() -> None:
         prefetcher = queries_of(profile).prefetcher

@@ -92,9 +92,9 @@ FIRST_PICTURE_S: Final = 30.0
 class IndexPrefetcher:
     """Builds the indexes of a long trace in the order in which a page needs them."""
 
-    # First the rows of the first picture; then the table; then all rows, and whatever the first selection of
-    # each kind needs. Short traces have their indexes built on request; the table, the phases and the account
-    # are computed while the page mounts its figures.
+    # First the rows of the first picture; then the table; then all rows. What the first selections need is
+    # built when the headline and the static form are there. Short traces have their indexes built on request;
+    # the table, the phases and the account are computed while the page mounts its figures.
     def __init__(self, store: ViewStore) -> None:
         self._store = store
         self._came, self._drawn, self._done = (threading.Event() for _ in range(3))
@@ -136,27 +136,33 @@ class IndexPrefetcher:
         return self._came.wait(COMES_S) and self._drawn.wait(FIRST_PICTURE_S)
 
     def wait(self) -> None:
-        """Wait until everything is built."""
+        """Wait until all rows can be drawn."""
         self._done.wait()
 
     def _work(self) -> None:
-        store, span = self._store, self._store.trace.span
+        store = self._store
         try:
             store.draw_early()
             _ = store.name_styles.codes
             self.wait_drawn()
             table(store, {}, {"top": 1})
             _ = store.rows, store.wide, store.blocks
-            # what the first window, name, phase, category and step need, and memory by slice
+        except Exception:  # the question builds it again and reports the error
+            pass
+        finally:
+            self._done.set()
+
+    def prepare_selections(self) -> None:
+        """Build what the first selection of each kind needs, if the trace is long, and memory by slice."""
+        store, span = self._store, self._store.trace.span
+        if len(store.trace.slices) < LONG:
+            return
+        with suppress(Exception):  # the question builds it again and reports the error
             table(store, {"window": (span.start, (span.start + span.end) // 2)}, {"top": 1})
             for dimension in ("name", "phase", "category", "step"):
                 store.choices.runs_of(dimension)
             for device in store.memory_devices:
                 store.memory_owners(device)
-        except Exception:  # the question builds it again and reports the error
-            pass
-        finally:
-            self._done.set()
 
 
 # Questions of a page and their answers.

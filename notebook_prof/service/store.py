@@ -64,6 +64,7 @@ class ViewStore:
         self._making: dict[Key, threading.RLock] = {}
         self.pictures = PictureCache()
         self._early: EarlyIndex | None = None
+        self._drawing_early = threading.Lock()
 
     @locked_cached_property
     def columns(self) -> SliceColumns:
@@ -104,21 +105,23 @@ class ViewStore:
     def draw_early(self) -> None:
         """Index the rows of the first picture first; skipped if they contain most slices."""
         c = self.columns
-        early = np.zeros(c.n_rows, bool)
-        early[:_EARLY_ROWS] = True
-        early[[track.first_row for track in c.tracks[:_EARLY_ROWS]]] = True
-        slices = np.flatnonzero(early[c.row])
-        if len(slices) <= _EARLY_SHARE * c.n:
-            self._early = EarlyIndex(c.ts, c.drawn_ns, c.row, early, slices)
+        with self._drawing_early:
+            early = np.zeros(c.n_rows, bool)
+            early[:_EARLY_ROWS] = True
+            early[[track.first_row for track in c.tracks[:_EARLY_ROWS]]] = True
+            slices = np.flatnonzero(early[c.row])
+            if len(slices) <= _EARLY_SHARE * c.n:
+                self._early = EarlyIndex(c.ts, c.drawn_ns, c.row, early, slices)
 
     def drawn(self, rows: IntArray, key: Key) -> DrawnIndex:
         """Return the index for a picture of some rows: that of the early rows until all rows are indexed."""
-        early = self._early
-        if early is not None:
-            if {"rows", "wide", "blocks"} <= self.__dict__.keys():
-                self._early = None
-            elif not key and early.holds(rows):
-                return early.drawn
+        with self._drawing_early:  # a picture that does not wait would index all rows beside it
+            early = self._early
+            if early is not None:
+                if {"rows", "wide", "blocks"} <= self.__dict__.keys():
+                    self._early = None
+                elif not key and early.holds(rows):
+                    return early.drawn
         return DrawnIndex(self.rows, self.wide, self.blocks)
 
     @locked_cached_property
