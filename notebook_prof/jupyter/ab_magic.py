@@ -139,18 +139,21 @@ class TurnsMagics(Magics):  # type: ignore[misc]
         recorded: dict[str, list[Profile]] = {"a": [], "b": []}
         values: dict[str, Any] = {}
         streams = sys.stdout, sys.stderr, sys.displayhook, self.shell.display_pub
+        failed: BaseException | None = None
         try:
             with CountedInterrupts() as interrupts:
-                failed = not self._run_all(turns, restore, recorded, values, interrupts)
-        except KeyboardInterrupt:  # between two runs; one within a run was shown by its cell
+                self._run_all(turns, restore, recorded, values, interrupts)
+        except ShownAlready as error:
+            failed = error
+        except KeyboardInterrupt as error:  # between two runs; one within a run was shown by its cell
             # it may have come while `capture_output` began or ended
             sys.stdout, sys.stderr, sys.displayhook, self.shell.display_pub = streams
             sys.stderr.write(f"{MAGIC}: interrupted\n")
-            failed = True
+            failed = ShownAlready.of(error)
         if all(recorded.values()):
             self._show(turns, _compared(recorded), values)
-        if failed:
-            raise ShownAlready
+        if failed is not None:
+            raise failed
 
     def _run_all(
         self,
@@ -159,24 +162,22 @@ class TurnsMagics(Magics):  # type: ignore[misc]
         recorded: dict[str, list[Profile]],
         values: dict[str, Any],
         interrupts: CountedInterrupts,
-    ) -> bool:
-        """Run all rounds. Returns whether every run succeeded."""
+    ) -> None:
+        """Run all rounds; ShownAlready if a run failed."""
         for number in range(turns.rounds):
             for side in "ab" if number % 2 == 0 else "ba":
                 restore()
-                if not self._record(turns, side, number, recorded, values):
-                    return False
+                self._record(turns, side, number, recorded, values)
                 if interrupts.count:  # the run caught it, or Python dropped it in a finalizer
                     recorded[side].pop()
                     raise KeyboardInterrupt
             if _known_well(recorded, turns.until):
                 break
-        return True
 
     def _record(
         self, turns: Turns, side: str, number: int, recorded: dict[str, list[Profile]], values: dict[str, Any]
-    ) -> bool:
-        """Run one body once. Returns whether it ran to its end."""
+    ) -> None:
+        """Run one body once; ShownAlready if it did not run to its end."""
         before = current.last()
         with capture_output() if number else nullcontext() as output:
             source = f"{options.MAGIC} {turns.line}\n{turns.a if side == 'a' else turns.b}"
@@ -184,14 +185,13 @@ class TurnsMagics(Magics):  # type: ignore[misc]
         if not result.success:
             if output is not None:
                 output.show()
-            return False
+            raise ShownAlready.of(result.error_in_exec or result.error_before_exec)
         profile = current.last()
         if profile is None or profile is before:
-            return False
+            raise ShownAlready
         recorded[side].append(profile)
         if not number:  # later values are not shown; IPython keeps what it shows
             values[side] = result.result
-        return True
 
     def _show(self, turns: Turns, compared: Comparison, values: dict[str, Any]) -> None:
         self.shell.user_ns[turns.name or "_comparison"] = compared

@@ -32,6 +32,11 @@ if TYPE_CHECKING:
 class ShownAlready(Exception):
     """Ends an outer cell after an inner one has shown its error."""
 
+    @classmethod
+    def of(cls, error: BaseException | None) -> Exception:
+        """Return one with the name of the error, which recordings and front-ends report."""
+        return cls() if error is None else type(type(error).__name__, (cls,), {})()
+
     def _render_traceback_(self) -> list[str]:
         return []
 
@@ -55,7 +60,7 @@ class ProfileMagics(Magics):  # type: ignore[misc]
         # the options are valid, but the line was not the first of a cell
         result = self.shell.run_cell(f"{options.MAGIC} {line}\n{cell}")
         if not result.success:
-            raise ShownAlready
+            raise ShownAlready.of(result.error_in_exec or result.error_before_exec)
         return None
 
     def _line(self, line: str, local_ns: dict[str, Any] | None) -> Any:

@@ -109,6 +109,12 @@ def test_code_below_another_magic_has_its_source(kernel: Kernel) -> None:
     assert [6, "time.sleep(0.5)"] in lines
 
 
+def test_an_inner_cell_that_fails_gives_the_outer_one_its_error(kernel: Kernel) -> None:
+    reply = kernel.run("%%profile p --quiet\n%%profile q --quiet\nx = 1")
+    assert (reply.status, reply.error) == ("error", "UsageError")
+    assert kernel.value("p.trace.metadata['raised']['error']") == "UsageError"
+
+
 def test_threads_of_a_cell_begin_in_it(kernel: Kernel) -> None:
     """Times in sentences are therefore measured from the beginning of the cell."""
     kernel.must("import threading, time")
