@@ -143,6 +143,11 @@ def test_a_narrow_page_keeps_names_and_has_a_menu_of_tabs(
     page.set_viewport_size({"width": 290, "height": 900})  # an output of JupyterLab in a window of 390
     opened.wait_views("v.timeline.element.offsetWidth < 290")
     opened.wait_views(f"!({OVERPRINTED})().some((text) => text.startsWith('Everything'))")
+    page.evaluate(
+        "document.querySelector('.nbp-verdict code, .nbp-verdict span').append('a_long_call('.repeat(9))"
+    )
+    line = "document.querySelector('.nbp-line')"
+    opened.wait_views(f"{line}.innerText.includes('a_long') && {line}.scrollWidth <= {line}.clientWidth")
     page.set_viewport_size({"width": 390, "height": 900})
     menu = opened.part(".nbp-tabs-menu")
     menu.select_option("steps")
