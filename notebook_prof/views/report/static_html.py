@@ -9,8 +9,6 @@ from html import escape
 from pathlib import Path
 from typing import Final
 
-import numpy as np
-
 from ... import analysis
 from ...analysis import Claim
 from ...analysis.source.stack_nodes import working_threads
@@ -152,9 +150,6 @@ def _picture(store: ViewStore) -> str:
     span = format_ns(store.trace.span.dur)
     slices, on = (format_items(n, noun) for n, noun in ((store.columns.n, "slice"), (len(tracks), "track")))
     text = f"{slices} on {on} over {span}"
-    peak = store.trace.allocations["allocated"].max() if len(store.trace.allocations) else None
-    if peak is not None and np.isfinite(peak):
-        text += f", memory peak {format_bytes(float(peak))}"
     shown = sum(store.columns.places[track.first_row] < MOST_ROWS for track in tracks)
     more = f"; drawn are the first {shown}" if shown < len(tracks) else ""
     image = data_uri(pixels(timeline(store, Selection(), _WIDTH, MOST_ROWS), 1))
