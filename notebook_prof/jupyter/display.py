@@ -83,21 +83,17 @@ def show_when_ready(profile: Profile, widget: ProfileWidget, uid: str) -> thread
             queries_of(profile).prefetcher.start()
             widget.begin()
         prefetcher = queries_of(profile).prefetcher
-        tell_all(profile.trace, prefetcher.wait_drawn())
+        is_seen = prefetcher.wait_drawn()
+        prefetcher.wait()
+        tell_all(profile.trace, is_seen)
         if widget.comm is not None:
             prefetcher.prepare_selections()
-
-    def show_static() -> None:
-        prefetcher = queries_of(profile).prefetcher
-        prefetcher.start()
-        prefetcher.wait()  # its indexes serve the pictures
-        _show_static(profile, uid)
 
     @sharing
     def tell_all(_trace: Trace, is_seen: bool) -> None:
         parts: tuple[tuple[Callable[[], None], float], ...] = (
             (tell_verdict, PATIENCE_S if is_seen else UNSEEN_S),
-            (show_static, UNSEEN_S),
+            (lambda: _show_static(profile, uid), UNSEEN_S),
         )
         for part, patience_s in parts:
             with IdleTime(current.is_recording, patience_s).used():
