@@ -65,6 +65,15 @@ class Cell:
         line = self.marks.line
         return line, self.text(line), self.marks.since_ns
 
+    def line_of(self, error: BaseException | None) -> int:
+        """Return the innermost line of the cell in an error's traceback; the statement's line without one."""
+        line, below = self.marks.line, None if error is None else error.__traceback__
+        while below is not None:
+            if self._file and below.tb_frame.f_code.co_filename == self._file:
+                line = below.tb_lineno
+            below = below.tb_next
+        return line
+
     def text(self, line: int) -> str:
         """Return the source of a line of the cell."""
         if self._lines is None:

@@ -103,7 +103,7 @@ class Session(Actions):
         self._names = names if plan.options.memory else None
         self._names_at_end: Walked | None = None
         self._out_of_memory: dict[str, str] = {}
-        self._error = ""
+        self._error, self._error_line = "", -1
 
     @property
     def is_of_parent(self) -> bool:
@@ -150,6 +150,7 @@ class Session(Actions):
         with DelayedInterrupt(deliver=False) as interrupt:
             self._out_of_memory = findings.out_of_memory(error)
             self._error = "" if error is None else type.__dict__["__name__"].__get__(type(error))
+            self._error_line = self.cell.line_of(error)
             if self._names is not None:
                 self._names.error = error
             try:
@@ -419,7 +420,8 @@ class Session(Actions):
             described["recorded_ns"] = cycle.stop_ns - cycle.start_ns
             described["partial_steps"] = sorted(cycle.steps.partial)
         if self._error and self.cell.marks.line > 0:
-            described["raised"] = {"error": self._error, "line": self.cell.marks.line}
+            where = {"line": self.cell.marks.line, "at": self._error_line}  # of the statement, of the error
+            described["raised"] = {"error": self._error, **where}
         if self._out_of_memory:
             described["out_of_memory"] = self._out_of_memory
         return described | self._metadata

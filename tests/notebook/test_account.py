@@ -146,6 +146,14 @@ def test_a_failing_cell_ends_at_its_exception(kernel: Kernel) -> None:
     assert end_unix_ns(kernel) <= kernel.value("told[0]"), "showing the traceback is not the cell's"
 
 
+def test_a_flag_names_the_line_that_failed_in_its_statement(kernel: Kernel) -> None:
+    body = "table = {'a': 1}\ndef get(key):\n    return table[key]\nfor key in 'ab':\n    get(key)"
+    kernel.run(f"%%profile p --quiet\nimport time; time.sleep(0.02)\n{body}")
+    flag = kernel.value(FLAG)
+    assert (flag["error"], flag["line"], flag["at"]) == ("KeyError", 6, 5)
+    assert "; it ended with KeyError in the statement of line 6" in kernel.value("str(p.verdict)")
+
+
 def test_a_cell_ends_at_an_exception_that_cannot_be_shown(kernel: Kernel) -> None:
     kernel.must(
         """

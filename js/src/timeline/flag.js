@@ -20,7 +20,7 @@ export class Flag {
     this.raised = raised;
     if (!raised) return;
     const pole = (this.pole = element('button', 'nbp-flag', timeline.element));
-    pole.textContent = `⚑ ${raised.error}, line ${raised.line}`;
+    pole.textContent = `⚑ ${raised.error}, line ${raised.at}`;
     pole.addEventListener('click', () => ctx.store.set({line: [`cell:${raised.line}`]}, 'flag'));
     for (const type of ['pointerdown', 'pointermove', 'dblclick']) pole.addEventListener(type, (event) => event.stopPropagation());
     pole.addEventListener('pointerenter', () => this.say());
@@ -34,7 +34,7 @@ export class Flag {
     const bytes = memory.valueAt(raised.ts),
       then = bytes === null ? '' : `; memory then ${formatBytes(bytes)}`;
     ctx.tooltip.hide();
-    pole.title = `${raised.error} in line ${raised.line} ended the cell at ${formatInstant(raised.ts, raised.ts / 1000)}${then}. Click: select the line`;
+    pole.title = `${raised.error} in line ${raised.at} ended the cell at ${formatInstant(raised.ts, raised.ts / 1000)}${then}. Click: select the statement`;
   }
 
   /** Stand where the instant is drawn, or nowhere. */

@@ -71,7 +71,9 @@ type StepColumns = {
 /** The exception that ended the cell: its name, its line, and when. */
 interface Raised {
   error: string;
+  /** Line of the statement, and of what failed in it. */
   line: number;
+  at: number;
   ts: number;
 }
 /** The facts of the trace; `work` is from the first slice to the end of the last. */

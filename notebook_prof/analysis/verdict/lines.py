@@ -80,7 +80,7 @@ def _account(facts: VerdictInputs) -> Sentence:
 
 
 def _raised(facts: VerdictInputs) -> Sentence:
-    """Return the exception that ended the cell, and its line."""
+    """Return the exception that ended the cell, and the line of its statement."""
     raised = facts.trace.metadata.get("raised")
     if not isinstance(raised, Mapping):
         return say()
@@ -90,7 +90,8 @@ def _raised(facts: VerdictInputs) -> Sentence:
     last = rows.iloc[-1]
     source = Source("account", "line", {"part": str(last["part"]), "ts": int(last["ts"])})
     line = int(last["line"])
-    return say(f"; it ended with {raised.get('error')} in ", cite(f"line {line}", line, source))
+    where = "" if raised.get("at", line) == line else "the statement of "
+    return say(f"; it ended with {raised.get('error')} in {where}", cite(f"line {line}", line, source))
 
 
 def _compilations(facts: VerdictInputs) -> Sentence | None:

@@ -148,13 +148,14 @@ def _told(t: DrawnTrack, busy: float) -> dict[str, Any]:
 
 
 def _raised(trace: Trace) -> dict[str, Any]:
-    """Return the exception that ended the cell, its line, and its instant: the end of the account."""
+    """Return the exception that ended the cell, its lines, and its instant: the end of the account."""
     raised = trace.metadata.get("raised")
     if not isinstance(raised, Mapping) or not len(spans := account_spans(trace)):
         return {}
     last = spans[spans["line"] == raised["line"]]
     end = int((last["ts"] + last["dur"]).max()) if len(last) else int((spans["ts"] + spans["dur"]).max())
-    return {"raised": {"error": str(raised["error"]), "line": int(raised["line"]), "ts": end}}
+    line, at = int(raised["line"]), int(raised.get("at", raised["line"]))
+    return {"raised": {"error": str(raised["error"]), "line": line, "at": at, "ts": end}}
 
 
 def doubts(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:

@@ -1,1 +1,1 @@
-import{b as o}from"./chunks/MZD5RY7D.js";import{a as r}from"./chunks/BFXYTPQ7.js";import"./chunks/F2LFTUU3.js";import"./chunks/YBWA5PTP.js";import"./chunks/3U7PF2R7.js";var m=r(o,!0);export{m as default};
+import{b as o}from"./chunks/XB43VMSF.js";import{a as r}from"./chunks/TXRMJEFI.js";import"./chunks/OE2R3ANJ.js";import"./chunks/J6334PE2.js";import"./chunks/3U7PF2R7.js";var m=r(o,!0);export{m as default};

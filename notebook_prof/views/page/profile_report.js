@@ -1,1 +1,1 @@
-import{a as e,b as i}from"./chunks/HVEGRXMR.js";import{f as r}from"./chunks/FOUH2WK2.js";import{ba as t}from"./chunks/YBWA5PTP.js";import"./chunks/3U7PF2R7.js";i(async a=>{let o=e();await t({Bokeh:window.Bokeh,el:a,store:o,...await r("nbp-",o)})});
+import{a as e,b as i}from"./chunks/5P34PGND.js";import{f as r}from"./chunks/C25JS5YM.js";import{ba as t}from"./chunks/J6334PE2.js";import"./chunks/3U7PF2R7.js";i(async a=>{let o=e();await t({Bokeh:window.Bokeh,el:a,store:o,...await r("nbp-",o)})});

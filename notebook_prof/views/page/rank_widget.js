@@ -1,1 +1,1 @@
-import{a as t}from"./chunks/BFXYTPQ7.js";import"./chunks/F2LFTUU3.js";import{a as r}from"./chunks/UE6U77LF.js";import"./chunks/YBWA5PTP.js";import"./chunks/3U7PF2R7.js";var m=t(r,!0);export{m as default};
+import{a as t}from"./chunks/TXRMJEFI.js";import"./chunks/OE2R3ANJ.js";import{a as r}from"./chunks/TOZFM2BS.js";import"./chunks/J6334PE2.js";import"./chunks/3U7PF2R7.js";var m=t(r,!0);export{m as default};
