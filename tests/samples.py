@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
 
 from notebook_prof.readers import read_trace
 from notebook_prof.trace import Trace
@@ -134,9 +135,7 @@ def _two_members(content: bytes) -> bytes:
 
 
 def _zstd(content: bytes) -> bytes:
-    import zstandard
-
-    return bytes(zstandard.ZstdCompressor().compress(content))
+    return bytes(pa.compress(content, "zstd"))
 
 
 PACKINGS: Final[dict[str, Callable[[bytes], bytes]]] = {

@@ -148,8 +148,6 @@ def check_copies(sample: str, trace: Trace, figures: dict[str, Any], folder: Pat
     if path.is_dir():
         shutil.copytree(path, unknown)
     else:
-        if packing_of(sample) == "zstd":
-            pytest.importorskip("zstandard")
         unknown.write_bytes(samples.PACKINGS[packing_of(sample)](samples.unpacked(sample)))
     assert samples.figures(read_trace(unknown)) == figures, packing_of(sample)
     if len(trace.slices) > LARGE:
@@ -193,7 +191,6 @@ def _checksum(sample: str) -> int:
 
 
 def test_every_packing_of_every_sample_is_undone() -> None:
-    pytest.importorskip("zstandard")
     for sample in KNOWN:
         shared = sample.startswith("shared/") and not samples.ROOTS["shared"].is_dir()
         if shared or sample in samples.FOLDERS or "truncated" in sample:

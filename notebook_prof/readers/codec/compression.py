@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import lzma
 import struct
@@ -9,15 +10,11 @@ import zipfile
 import zlib
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, Protocol
+from typing import IO, Any, BinaryIO, Final
 
-from ...errors import ExtraNotInstalledError, FormatError
-from ...optional import require
+from ...errors import FormatError
 from ...trace.report import ImportReport
 from ...units import format_bytes
-
-if TYPE_CHECKING:
-    from zlib import _Decompress
 
 MAX_BYTES: Final = 8 << 30
 """Size that a decompressed file may reach by default, 8 GiB."""
@@ -29,23 +26,23 @@ SMALL_BYTES: Final = 256 << 20
 """Size up to which the factor does not matter."""
 
 PIECE_BYTES: Final = 1 << 20
-"""Approximate size of a piece. The first piece is shorter only if the file is."""
+"""Size of a piece. Only the last piece is shorter."""
 
-_GZIP, _ZSTD, _XZ = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\x00"
+_MAGIC: Final = {"gzip": b"\x1f\x8b", "zstd": b"\x28\xb5\x2f\xfd", "xz": b"\xfd7zXZ\x00"}
 _ZIP: Final = (b"PK\x03\x04", b"PK\x05\x06")
-_PACKED: Final = (_GZIP, _ZSTD, _XZ, *_ZIP)
+_PACKED: Final = (*_MAGIC.values(), *_ZIP)
 _LONGEST_MAGIC: Final = 6
 _MAX_LAYERS: Final = 4
 
 _HEAD: Final = 64 * 1024
-_READ_BYTES: Final = 128 * 1024
-_FIRST_READ: Final = 4096
-# A zstd block of 4 bytes can expand to 128 KiB, so a step yields at most 8 MiB. Damage costs a whole step.
-_STEP: Final = 256
-_GZIP_WINDOW: Final = 31
-_XZ_PADDING: Final = b"\0" * 4
-_XZ_MEMORY: Final = 256 << 20
+_STEP: Final = 16 * 1024  # what is lost before damage
 _MAX_MEMBERS: Final = 1000
+_DAMAGE: Final[dict[str, tuple[type[Exception], ...]]] = {
+    "gzip": (EOFError, zlib.error, gzip.BadGzipFile),
+    "zstd": (OSError,),
+    "xz": (EOFError, lzma.LZMAError),
+    "zip": (),  # see `_zip_member`
+}
 _BROKEN_ZIP: Final = (
     zipfile.BadZipFile,
     zlib.error,
@@ -101,201 +98,87 @@ def decompressed_pieces(
     # breaks off yields the content up to there, and an issue such as ``truncated-gzip``. `limit` holds for
     # each layer: FormatError while iterating if it is exceeded. Of several files in an archive, the largest
     # that `accepts` recognises by its first 64 KiB is read (without `accepts`, the largest); others are
-    # counted as ``archive-files-not-read``. `stack` closes archives. Memory holds some pieces of up to about
-    # `PIECE_BYTES`, and an archive that is itself compressed, never the whole content.
-    window = _Window(file)
-    if not window.peek(_LONGEST_MAGIC).startswith(_PACKED):
-        file.seek(0)
-        return iter(lambda: file.read(PIECE_BYTES), b"")
-    archive: BinaryIO | None = file
+    # counted as ``archive-files-not-read``. `stack` closes archives. Memory holds some pieces, and an archive
+    # that is itself compressed, never the whole content.
+    content: io.BufferedReader[Any] = io.BufferedReader(file, PIECE_BYTES)
     for _ in range(_MAX_LAYERS):
-        magic = window.peek(_LONGEST_MAGIC)
-        if magic.startswith(_GZIP):
-            layer = _gunzip(window, report, limit)
-        elif magic.startswith(_ZSTD):
-            layer = _unpack(window, report, limit, "zstd", _ZSTD, *_zstd_library())
-        elif magic.startswith(_XZ):
-            layer = _unpack(window, report, limit, "xz", _XZ, _new_xz, lzma.LZMAError)
+        magic = content.peek(_LONGEST_MAGIC)
+        kind = next((name for name, start in _MAGIC.items() if magic.startswith(start)), "zip")
+        if kind != "zip":
+            inner = _open_stream(content, kind)
         elif magic.startswith(_ZIP):
-            member = _zip_member(archive or io.BytesIO(b"".join(window.pieces())), report, accepts)
-            layer = _unzip(stack.enter_context(member), limit)
+            archive = content if content.seekable() else io.BytesIO(content.read())
+            inner = stack.enter_context(_zip_member(archive, report, accepts))
         else:
             break
-        window, archive = _Window(_PiecesFile(layer)), None
-    return window.pieces()
+        content = io.BufferedReader(_Layer(inner, kind, report, limit), PIECE_BYTES)
+    return iter(lambda: content.read(PIECE_BYTES), b"")
 
 
 def first_bytes(start: bytes) -> bytes:
     """Return the first 64 KiB of content from the start of a file that may be gzip; empty if damaged."""
-    if not start.startswith(_GZIP):
+    if not start.startswith(_MAGIC["gzip"]):
         return start
     try:
-        return zlib.decompressobj(wbits=_GZIP_WINDOW).decompress(start, _HEAD)
+        return zlib.decompressobj(wbits=31).decompress(start, _HEAD)
     except zlib.error:
         return b""
 
 
-class _Source(Protocol):
-    def read(self, count: int, /) -> bytes:
-        """Return about `count` bytes. They are empty only at the end."""
+def _open_stream(file: BinaryIO, kind: str) -> Any:
+    if kind == "gzip":
+        return gzip.GzipFile(fileobj=file)
+    if kind == "xz":
+        return lzma.LZMAFile(file)
+    import pyarrow
+
+    return pyarrow.CompressedInputStream(file, "zstd")
 
 
-class _PiecesFile:
-    """Makes decompressed pieces readable as a file, for the next layer of decompression."""
+class _Layer(io.RawIOBase):
+    """The content of a compressed file, as far as it is whole; FormatError beyond a limit."""
 
-    def __init__(self, pieces: Iterator[bytes]) -> None:
-        self._pieces = pieces
+    def __init__(self, file: Any, kind: str, report: ImportReport, limit: int) -> None:
+        self._read = file.read1 if kind != "zstd" else file.read
+        self._kind, self._report, self._limit = kind, report, limit
+        self._size = 0
+        self._ended = False
 
-    def read(self, count: int, /) -> bytes:
-        parts: list[bytes] = []
-        while count > 0 and (piece := next(self._pieces, None)) is not None:
-            parts.append(piece)
-            count -= len(piece)
-        return b"".join(parts)
+    def readable(self) -> bool:
+        return True
 
+    def readinto(self, buffer: Any) -> int:
+        filled = 0
+        while filled < len(buffer) and (piece := self._next(min(_STEP, len(buffer) - filled))):
+            buffer[filled : filled + len(piece)] = piece
+            filled += len(piece)
+        return filled
 
-class _Window:
-    """A buffered part of a source, and the position up to which it was consumed."""
-
-    def __init__(self, source: _Source) -> None:
-        self._source = source
-        self._data, self._at = b"", 0
-
-    def peek(self, count: int) -> bytes:
-        """Return the next bytes without consuming them; fewer only at the end of the source."""
-        if len(self._data) - self._at < count:
-            self._data, self._at = self._data[self._at :] + self._source.read(max(_READ_BYTES, count)), 0
-        return self._data[self._at : self._at + count]
-
-    def skip(self, count: int) -> None:
-        self._at += count
-
-    def pieces(self) -> Pieces:
-        """Yield everything that is left, unchanged."""
-        while piece := self.peek(PIECE_BYTES):
-            self.skip(len(piece))
-            yield piece
-
-
-class _SizeLimit:
-    """Adds up the sizes of pieces, and raises FormatError beyond the limit."""
-
-    def __init__(self, limit: int) -> None:
-        self._size, self._limit = 0, limit
-
-    def room(self) -> int:
-        """Return the largest useful size of the next piece: one byte over the limit refuses the file."""
-        return min(PIECE_BYTES, self._limit - self._size + 1)
-
-    def count(self, piece: bytes) -> None:
+    def _next(self, count: int) -> bytes:
+        if self._ended:
+            return b""
+        try:
+            piece: bytes = self._read(count)
+        except _DAMAGE[self._kind] as error:
+            self._ended = True
+            if "Not a gzipped file" in str(error):
+                self._report.add("bytes-after-gzip", "info", example=str(error), effect="ignored")
+                return b""
+            effect = "the last events are missing"
+            advice = "copy the file again, or look for a full disk where it was written"
+            self._report.add(f"truncated-{self._kind}", "loss", 1, str(error), effect, advice)
+            return b""
         self._size += len(piece)
         if self._size > self._limit:
             raise FormatError(
                 f"it is compressed, and becomes larger than {format_bytes(self._limit)}; if the file is "
                 "trusted, give a higher limit with max_bytes="
             )
-
-
-def _gunzip(window: _Window, report: ImportReport, limit: int) -> Pieces:
-    size = _SizeLimit(limit)
-    while window.peek(len(_GZIP)) == _GZIP:
-        problem = yield from _gunzip_member(window, size)
-        if problem:
-            _truncated(report, "gzip", problem)
-            return
-    if trailing := window.peek(_READ_BYTES).strip(b"\x00"):
-        report.add("bytes-after-gzip", "info", example=repr(trailing[:20]), effect="ignored")
-
-
-def _gunzip_member(window: _Window, size: _SizeLimit) -> Generator[bytes, None, str]:
-    """Decompress one member of a gzip file. Returns the problem with it; empty if there was none."""
-    member, step = zlib.decompressobj(wbits=_GZIP_WINDOW), _FIRST_READ
-    while not member.eof:
-        if not (packed := window.peek(step)):
-            return "the compressed stream ends in the middle"
-        fed = len(packed)
-        while not member.eof:
-            before = member.copy()
-            try:
-                piece = member.decompress(packed, size.room())
-            except zlib.error as error:
-                piece = _before_damage(before, packed)
-                size.count(piece)
-                yield piece
-                return str(error)
-            size.count(piece)
-            if piece:
-                yield piece
-            packed = member.unconsumed_tail
-            if not piece and not packed:
-                break
-        # at its end, a member keeps the unused part of its last input
-        window.skip(fed - len(member.unused_data))
-        # small members should not cost a large copy each, and large ones not many calls
-        step = min(2 * step, _READ_BYTES)
-    return ""
-
-
-def _before_damage(member: _Decompress, packed: bytes) -> bytes:
-    """Return what can be decompressed before the damage, by feeding the bytes one by one."""
-    parts = []
-    try:
-        for i in range(len(packed)):
-            parts.append(member.decompress(packed[i : i + 1]))
-    except zlib.error:
-        pass
-    return b"".join(parts)
-
-
-def _unpack(
-    window: _Window,
-    report: ImportReport,
-    limit: int,
-    kind: str,
-    magic: bytes,
-    new_stream: Callable[[], Any],
-    broken: type[Exception],
-) -> Pieces:
-    """Decompress frames of zstd or streams of xz."""
-    size = _SizeLimit(limit)
-    while window.peek(len(magic)) == magic:
-        stream = new_stream()
-        while not stream.eof:
-            is_hungry = kind == "zstd" or stream.needs_input
-            packed = window.peek(_STEP) if is_hungry else b""
-            if is_hungry and not packed:
-                _truncated(report, kind, "the compressed stream ends in the middle")
-                return
-            try:
-                piece = stream.decompress(packed, *([size.room()] if kind == "xz" else []))
-            except broken as error:
-                _truncated(report, kind, str(error))
-                return
-            window.skip(len(packed) - len(stream.unused_data))
-            size.count(piece)
-            if piece:
-                yield piece
-        while kind == "xz" and window.peek(len(_XZ_PADDING)) == _XZ_PADDING:
-            window.skip(len(_XZ_PADDING))
-
-
-def _zstd_library() -> tuple[Callable[[], Any], type[Exception]]:
-    """Return a maker of frame decompressors, and their error: Python's from 3.14 on, or a library's."""
-    try:
-        own = require("compression.zstd", extra="zstd", purpose="reading zstd")
-        return own.ZstdDecompressor, own.ZstdError
-    except ExtraNotInstalledError:
-        library = require("zstandard", extra="zstd", purpose="reading a file compressed with zstd")
-        return lambda: library.ZstdDecompressor().decompressobj(), library.ZstdError
-
-
-def _new_xz() -> lzma.LZMADecompressor:
-    # the limit refuses dictionaries larger than any recording needs
-    return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY)
+        return piece
 
 
 @contextmanager
-def _zip_member(file: BinaryIO, report: ImportReport, accepts: Accepts | None) -> Iterator[_Source]:
+def _zip_member(file: BinaryIO, report: ImportReport, accepts: Accepts | None) -> Iterator[IO[bytes]]:
     """Open the trace file in a zip archive."""
     with _readable_zip(), zipfile.ZipFile(file) as archive:
         members = [info for info in archive.infolist() if not info.is_dir() and info.file_size]
@@ -303,18 +186,7 @@ def _zip_member(file: BinaryIO, report: ImportReport, accepts: Accepts | None) -
             raise FormatError("it is a zip archive without files")
         chosen = members[0] if len(members) == 1 else _choose(archive, members, report, accepts)
         with archive.open(chosen) as member:
-            yield member
-
-
-def _unzip(member: _Source, limit: int) -> Pieces:
-    size = _SizeLimit(limit)
-    while True:
-        with _readable_zip():
-            piece = member.read(size.room())
-        if not piece:
-            return
-        size.count(piece)
-        yield piece
+            yield member  # errors while it is read end here too
 
 
 @contextmanager
@@ -355,10 +227,3 @@ def _head(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
             return first_bytes(file.read(_HEAD))
     except _BROKEN_ZIP:
         return b""
-
-
-def _truncated(report: ImportReport, kind: str, problem: str) -> None:
-    """Report a stream that breaks off or is damaged."""
-    effect = "the last events are missing"
-    advice = "copy the file again, or look for a full disk where it was written"
-    report.add(f"truncated-{kind}", "loss", example=problem, effect=effect, advice=advice)

@@ -6,14 +6,13 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
 from ...background import start_thread
 from ...trace.report import ImportReport
-from .compression import PIECE_BYTES, Accepts, Pieces, decompressed_pieces, limit_for
+from .compression import Accepts, Pieces, decompressed_pieces, limit_for
 
 PATIENCE_S: Final = 2.0
 _BEAT_S: Final = 0.5
@@ -109,21 +108,7 @@ def in_pieces(
     with ExitStack() as stack:
         file = stack.enter_context(path.open("rb"))
         limit = limit_for(path.stat().st_size, max_bytes)
-        for piece in _joined(decompressed_pieces(file, report, limit, accepts, stack)):
+        for piece in decompressed_pieces(file, report, limit, accepts, stack):
             if progress is not None:
                 progress.at(file.tell())
             yield piece
-
-
-def _joined(parts: Iterator[bytes]) -> Pieces:
-    """Join small parts into pieces."""
-    waiting: list[bytes] = []
-    size = 0
-    for part in parts:
-        waiting.append(part)
-        size += len(part)
-        if size >= PIECE_BYTES:
-            yield b"".join(waiting)
-            waiting, size = [], 0
-    if waiting:
-        yield b"".join(waiting)
