@@ -42,7 +42,7 @@ def lives(events: pd.DataFrame) -> Lives:
     """Pair the events at each address: a block lives from its allocation to the next event there."""
     addr, device = events["addr"].to_numpy(), events["device"].to_numpy()
     ts, size = events["ts"].to_numpy(), events["bytes"].to_numpy()
-    order = np.lexsort((np.arange(len(ts)), addr, device))
+    order = np.lexsort((addr, device))
     addr, device, ts, size = addr[order], device[order], ts[order], size[order]
     same = (addr[1:] == addr[:-1]) & (device[1:] == device[:-1])
     last = min(len(ts), 1)

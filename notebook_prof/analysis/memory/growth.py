@@ -259,14 +259,16 @@ def memory_growth(
     if device is not None:
         grows = grows[grows.index == device]
     events = trace.allocations
-    events = events[events["device"].isin(grows.index)].reset_index(drop=True)
+    if not (concerned := events["device"].isin(grows.index)).all():
+        events = events[concerned].reset_index(drop=True)
     blocks = _surviving_blocks(trace, events)
     inner_starts = np.sort(trace.steps["ts"].to_numpy())[1:-1]
     if len(inner_starts) < _FEWEST:
         blocks = blocks.iloc[:0]
     for column in columns:
-        codes = np.append(trace.slices[_SOURCE[column]].cat.codes.to_numpy(), -1)
-        blocks[column] = texts(trace.slices[_SOURCE[column]], codes[blocks["slice"].to_numpy()]).to_numpy()
+        source, row = trace.slices[_SOURCE[column]], blocks["slice"].to_numpy()
+        codes = np.where(row >= 0, source.array.codes[row], -1)
+        blocks[column] = texts(source, codes).to_numpy()
     if "module" in columns:
         blocks["module"] = _without_numbers(blocks["module"], blocks["place"])
     table = _suspects(blocks, [*columns, "device"], len(inner_starts))

@@ -75,14 +75,14 @@ def steps(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> p
     table["device_busy_ns"] = busy_within(device, start, end)
     number = table["step"].to_numpy(np.int64)
     ran = np.concatenate([host.ints("step"), device.ints("step")])
-    for name, of in (("slices", ran), ("updates", _updates(trace))):
+    for name, of in (("slices", ran), ("updates", optimizer_steps(trace))):
         counts = pd.Series(of).value_counts().reindex(number, fill_value=0)
         table[name] = counts.to_numpy(np.int64)
     mark(table, step_doubts(trace, number, window))
     return table
 
 
-def _updates(trace: Trace) -> IntArray:
+def optimizer_steps(trace: Trace) -> IntArray:
     """Return the step that contains each optimizer step; an optimizer step inside another does not count."""
     slices = trace.slices
     names = slices["name"].array

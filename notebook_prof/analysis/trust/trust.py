@@ -76,24 +76,24 @@ def _steps_that_lack_work(trace: Trace, window: WindowLike) -> Iterator[Statemen
     if len(steps) < _ENOUGH:
         return
     work = on_device(trace, window)
-    numbers = work.ints("step")
+    counts, numbers = np.ones(len(work.rows), bool), work.ints("step")
     if not (numbers >= 0).any():
-        host = on_host(trace, window)
-        work = host.only(host.among("category", ("operator", "collective")))
-        numbers = work.ints("step")
-    count = pd.Series(numbers[numbers >= 0]).value_counts().reindex(steps["step"], fill_value=0).to_numpy()
+        work = on_host(trace, window)
+        counts, numbers = work.among("category", ("operator", "collective")), work.ints("step")
+    of_step = np.bincount(numbers[counts & (numbers >= 0)], minlength=int(steps["step"].max()) + 1)
+    count = of_step[steps["step"].to_numpy()]
     usual = float(np.median(count[1:-1]))
-    total = int((work.end - work.ts).sum())
     for at, which in ((0, "first"), (-1, "last")):
         if count[at] < FEW * usual:
             number = int(steps["step"].iloc[at])
-            own = numbers == number
+            spent = np.where(counts, work.end - work.ts, 0)
+            total = int(spent.sum())
             yield Statement(
                 f"partial-{which}-step",
                 f"the {which} step is incomplete",
                 severity="loss",
                 count=1,
-                device_share=float((work.end - work.ts)[own].sum()) / total if total else float("nan"),
+                device_share=float(spent[numbers == number].sum()) / total if total else float("nan"),
                 effect=f"step {number} looks shorter, and means over steps are too small",
                 advice=f"leave step {number} out",
                 example=f"step {number} has {count[at]} pieces of work, the middle ones {usual:g}",

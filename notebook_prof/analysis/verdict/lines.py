@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+import numpy as np
 import pandas as pd
 
 from ...units import format_items, format_share
@@ -15,6 +16,7 @@ from ..memory.names import FEWEST_STEPS, MAPPED, memory_names
 from ..scope import recorded_table
 from ..time.cpu import cores_were_lost, cpu_use
 from ..time.host_states import waits_by_name
+from ..time.steps import optimizer_steps
 from .claims import (
     Claim,
     Sentence,
@@ -174,10 +176,10 @@ def _part(row: Any) -> Sentence:
 
 def _updates(facts: VerdictInputs) -> Sentence | str:
     """Describe how often optimizers stepped, unless once per step: gradients accumulate, or several step."""
-    source = Source("steps", "updates", {}, facts.arguments)
-    updates = int(source.evaluate(facts.trace))
+    updates = int(np.isin(optimizer_steps(facts.trace), facts.steps["step"]).sum())
     if updates in (0, len(facts.steps)):
         return ""
+    source = Source("steps", "updates", {}, facts.arguments)
     return say(" with ", cite_count(updates, "optimizer step", source))
 
 
