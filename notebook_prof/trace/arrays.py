@@ -121,10 +121,10 @@ def distinct_paths(key: IntArray, above: IntArray, depth: IntArray) -> tuple[Int
 
 
 FORMAT: Final = "notebook_prof"
-SCHEMA: Final = 1
+SCHEMA: Final = 2
 """Version of the schema, increased with every change that an older reader would misread."""
 
-OLDEST_SCHEMA: Final = 1
+OLDEST_SCHEMA: Final = 2
 """The oldest schema that is still read."""
 
 FIRST: Final = "format.json"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -10,77 +11,49 @@ import numpy as np
 import pandas as pd
 
 from ...errors import FormatError, NotebookProfError
-from ...trace.arrays import FIRST, TABLE_SUFFIX
+from ...trace.arrays import FIRST, MAX_NESTING, TABLE_SUFFIX, TAG
 from ...trace.builder import TraceBuilder
 from ...trace.intervals import Window
 from ...trace.report import ImportReport
 from ...trace.schema import TABLES
 from ...trace.trace import Trace
 from ..base import Probe, Reader
-from .storage import Storage, ValueDecoder, decode_column, is_ours, starts_like_ours
+from .storage import Storage, is_ours, starts_like_ours
 
-_NUMBER_BYTES = 8
+_NUMBER_BYTES: Final = 8
 
 
 class FrameReader:
-    """Reads the tables of one recording."""
+    """Reads the tables and the metadata of one recording."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
-        described = storage.content.get("frames")
-        if not isinstance(described, Mapping):
-            raise FormatError("the list of tables is damaged")
-        self._described = described
-        self._open: set[str] = set()
-        self.values = ValueDecoder(self.read)
+        self._columns = storage.content["columns"]
+        self._reading: set[str] = set()
 
     def read(self, name: str) -> pd.DataFrame:
         """Return the DataFrame with this name; FormatError if it is missing or damaged."""
-        described = self._described.get(name) if isinstance(name, str) else None
-        if not isinstance(described, Mapping) or name in self._open:
-            raise FormatError(f"the table {name!r} is missing, or contains itself")
-        self._open.add(name)
-        try:
-            return self._frame(name, described)
-        except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
-            if isinstance(error, FormatError):
-                raise
-            raise FormatError(f"the table {name!r} is damaged: {error}") from error
-        finally:
-            self._open.discard(name)
-
-    def _frame(self, name: str, described: Mapping[str, Any]) -> pd.DataFrame:
-        rows, columns, levels = described["rows"], described["columns"], described.get("index", [])
-        table = self._table(name + TABLE_SUFFIX, rows, [*columns, *levels])
-        index = self._index(table, levels) if levels else pd.RangeIndex(rows)
-        made = {}
-        for i, how in enumerate(columns):
-            column = decode_column(table.column(how["field"]), how, self.values)
-            # pandas would infer another dtype from plain objects
-            made[i] = pd.Series(column, index=index, dtype=object) if _is_object(column) else column
-        frame = pd.DataFrame(made, index=index, copy=False)
-        labels = [self.values.decode(how["label"]) for how in columns]
-        if "labels" in described:
-            names = [self.values.decode(label) for label in described["labels"]]
-            several = len(names) > 1
-            make = pd.MultiIndex.from_tuples
-            frame.columns = make(labels, names=names) if several else pd.Index(labels, name=names[0])
-        elif labels:
-            frame.columns = pd.Index(labels, tupleize_cols=False)
-        else:
-            frame.columns = pd.Index([])
-        frame.attrs.update(self.values.decode(described.get("attrs", {})))
+        if name in self._reading:
+            raise FormatError(f"the table {name!r} contains itself")
+        self._reading.add(name)
+        frame = self._table(f"{name}{TABLE_SUFFIX}")
+        for label, how in self._columns.get(name, {}).items():
+            frame[label] = self._restored(frame[label], how)
+        self._reading.discard(name)
         return frame
 
-    def _index(self, table: Any, levels: list[dict[str, Any]]) -> pd.Index[Any]:
-        arrays = [decode_column(table.column(how["field"]), how, self.values) for how in levels]
-        names = [self.values.decode(how["label"]) for how in levels]
-        if len(arrays) > 1:
-            return pd.MultiIndex.from_arrays(arrays, names=names)
-        only, dtype = arrays[0], object if _is_object(arrays[0]) else None
-        return pd.Index(only, name=names[0], dtype=dtype, tupleize_cols=False)
+    def _restored(self, column: pd.Series[Any], how: Any) -> Any:
+        if isinstance(how, dict):
+            categories = pd.Index([self.value(word) for word in how["categories"]], dtype=how["dtype"])
+            return pd.Categorical.from_codes(column.to_numpy(), categories=categories, ordered=how["ordered"])
+        if isinstance(column.dtype, pd.CategoricalDtype):
+            return column.cat.rename_categories(column.cat.categories.astype(object))
+        values: Any = column.astype(object).where(column.notna(), None)
+        if how == "json":
+            values = [self.value(json.loads(text)) for text in values]
+        return pd.Series(values, index=column.index, dtype=object)
 
-    def _table(self, file: str, rows: int, columns: list[dict[str, Any]]) -> Any:
+    def _table(self, file: str) -> pd.DataFrame:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -89,21 +62,35 @@ class FrameReader:
             parquet = pq.ParquetFile(pa.BufferReader(buffer), pre_buffer=False)
             about = parquet.metadata
             size = sum(about.row_group(i).total_byte_size for i in range(about.num_row_groups))
-            self._storage.take(max(size, 0) + rows * _NUMBER_BYTES * len(columns))
-            if columns and (about.num_rows != rows or about.num_columns != len(columns)):
-                raise FormatError(
-                    f"{file!r} is damaged: {about.num_rows} rows of {about.num_columns} columns instead of "
-                    f"{rows} of {len(columns)}"
-                )
-            return parquet.read(use_threads=True)
+            self._storage.take(max(size, 0) + about.num_rows * _NUMBER_BYTES * about.num_columns)
+            return parquet.read().unify_dictionaries().to_pandas(split_blocks=True, self_destruct=True)
         except FormatError:
             raise
         except (pa.ArrowException, OSError, MemoryError, ValueError, TypeError) as error:
             raise FormatError(f"{file!r} is damaged: {error}") from error
 
+    def value(self, value: Any, depth: int = 0) -> Any:
+        """Reverse `writers.values.ValueEncoder`; FormatError for what it never writes."""
+        if depth > 4 * MAX_NESTING:
+            raise FormatError("the metadata is nested too deeply")
 
-def _is_object(column: Any) -> bool:
-    return isinstance(column, np.ndarray) and column.dtype == object
+        def inner(part: Any) -> Any:
+            return self.value(part, depth + 1)
+
+        if isinstance(value, list):
+            return [inner(part) for part in value]
+        if not isinstance(value, dict):
+            return value
+        if TAG not in value:
+            return {key: inner(part) for key, part in value.items()}
+        kind, content = value[TAG], value["v"]
+        if kind == "tuple":
+            return tuple(inner(part) for part in content)
+        if kind == "dict":
+            return {inner(key): inner(part) for key, part in content}
+        if kind == "frame":
+            return self.read(content)
+        raise FormatError(f"the metadata has a value of the unknown kind {kind!r}")
 
 
 _TIMES: Final = {"ts", "dur", "self_ns"}
@@ -187,7 +174,7 @@ class NativeReader(Reader):
             return _trace(Storage(path, max_bytes))
         except NotebookProfError as error:
             raise FormatError(f"{path.name}: {error}") from error
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
+        except (LookupError, TypeError, ValueError, OverflowError, AttributeError) as error:
             raise FormatError(f"{path.name}: the recording is damaged: {error}") from error
 
 
@@ -195,7 +182,7 @@ def _trace(storage: Storage) -> Trace:
     frames = FrameReader(storage)
     tables = {table.name: frames.read(table.name) for table in TABLES}
     check_rows(tables)
-    metadata = frames.values.decode(storage.content["metadata"])
+    metadata = frames.value(storage.content["metadata"])
     if not isinstance(metadata, dict):
         raise FormatError("the metadata is damaged")
     start, end = storage.content["span"]
