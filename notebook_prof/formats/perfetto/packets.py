@@ -24,8 +24,10 @@ def packet_spans(data: bytes, report: ImportReport) -> tuple[IntArray, IntArray]
     try:
         while at < end:
             tag, size = data[at], data[at + 1] if at + 1 < end else 0x80
-            if size < 0x80 and tag == 0x0A:
+            if tag == 0x0A and size < 0x80:
                 at += 2
+            elif tag == 0x0A and at + 2 < end and (more := data[at + 2]) < 0x80:
+                size, at = size & 0x7F | more << 7, at + 3
             else:
                 tag, at = varint(data, at, end)
                 if tag & 7 not in (0, 2):
