@@ -30,7 +30,6 @@ _MARKER: Final = (
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Declare the options."""
     group = parser.getgroup("notebook_prof", "recordings of tests")
     group.addoption(
         "--profile-update",
@@ -45,7 +44,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declare the marker."""
     config.addinivalue_line("markers", _MARKER)
 
 

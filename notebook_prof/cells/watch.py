@@ -272,7 +272,6 @@ class NotebookWatch:
                 still = 0
 
     def runs_open(self) -> list[CellRun]:
-        """Return the running cells."""
         return [run for run in list(self._open.values()) if not run.end_ns]
 
     def _follow(self, run: CellRun) -> None:

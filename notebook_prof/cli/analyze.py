@@ -64,7 +64,6 @@ _HEADS = (
 
 
 def add_analyze(commands: Any) -> None:
-    """Add the command to a parser."""
     parser = commands.add_parser(
         "analyze",
         help="rank the calls of operators by time, work or rate",

@@ -19,7 +19,6 @@ from .output import data_text, row_count, say
 
 
 def add_diff(commands: Any) -> None:
-    """Add the command to a parser."""
     description = (
         "Compare two recordings, of any format: by how much a step is faster or slower, with its interval, "
         "and in which phases, lines, operators and kernels. The differences of each table add up to that of "

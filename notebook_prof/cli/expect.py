@@ -12,7 +12,6 @@ from .output import data_text, say
 
 
 def add_expect(commands: Any) -> None:
-    """Add the command to a parser."""
     description = (
         "Check expectations of a recording, of any format: 'step p50 < 120ms', 'phase data < 5%', "
         "'device idle < 10%', 'peak < 8GiB', 'sync == 0', 'operator aten::copy_ < 2%', 'line 12 < 5%'. "
@@ -35,7 +34,6 @@ def run(options: argparse.Namespace) -> int:
 
 
 def add_expect_option(parser: argparse.ArgumentParser, examples: str) -> None:
-    """Add ``--expect`` to a command."""
     parser.add_argument(
         "--expect",
         metavar="EXPECTATION",

@@ -14,7 +14,6 @@ from .output import add_from, add_output_options, say, say_table
 
 
 def add_report(commands: Any) -> None:
-    """Add ``report``."""
     description = (
         "Write the linked views of a recording into one HTML file that needs neither network nor kernel. "
         "Several files are the ranks of one run: their report compares them."
@@ -30,7 +29,6 @@ def add_report(commands: Any) -> None:
 
 
 def add_convert(commands: Any) -> None:
-    """Add ``convert``."""
     description = (
         "Write a recording in the format that the ending of OUTPUT names: .json and .json.gz are Chrome "
         "traces, which Perfetto opens, too; .nbprof and .nbprof.zip keep everything and open at once."
@@ -53,7 +51,6 @@ def _add_no_source(parser: argparse.ArgumentParser) -> None:
 
 
 def add_formats(commands: Any) -> None:
-    """Add ``formats``."""
     parser = commands.add_parser("formats", help="list the formats that can be read")
     add_output_options(parser)
     parser.set_defaults(run=formats)
@@ -96,7 +93,6 @@ def convert(options: argparse.Namespace) -> int:
 
 
 def formats(options: argparse.Namespace) -> int:
-    """Print the readable formats."""
     say_table(options.format, list_formats())
     return 0
 

@@ -22,7 +22,6 @@ FAILED: Final = 2
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return all commands and their options."""
     top = argparse.ArgumentParser(
         prog="notebook-prof", description="Where did the time and the memory of a recorded run go?"
     )

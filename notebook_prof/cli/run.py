@@ -21,7 +21,6 @@ from .expect import FAILED, add_expect_option, finish
 
 
 def add_run(commands: Any) -> None:
-    """Add the command to a parser."""
     description = (
         "Run a notebook in a fresh kernel with every cell watched, or a script under the profiler; then "
         "print times and memory. Options precede a script, whose arguments follow it; for a notebook they "

@@ -22,7 +22,6 @@ _LONGEST: Final = 60
 
 
 def add_summary(commands: Any) -> None:
-    """Add the command to a parser."""
     description = (
         "Print the verdict of a recording with its account, lines, operators and memory; with --style the "
         "tables of paddle.profiler or torch.profiler, or with --table one analysis, filtered and grouped."
@@ -63,7 +62,6 @@ def run(options: argparse.Namespace) -> int:
 
 
 def add_brief(commands: Any) -> None:
-    """Add the command to a parser."""
     parser = commands.add_parser(
         "brief",
         help="print the verdict, lines, advice and doubts as Markdown",
@@ -87,7 +85,6 @@ def run_brief(options: argparse.Namespace) -> int:
 
 
 def add_sql(commands: Any) -> None:
-    """Add the command to a parser."""
     parser = commands.add_parser(
         "sql",
         help="query a recording in SQL",
@@ -104,7 +101,6 @@ def add_sql(commands: Any) -> None:
 
 
 def run_sql(options: argparse.Namespace) -> int:
-    """Print the answer."""
     rows = open_profile(options.file).sql(options.query, timeout=options.timeout)
     say_table(options.format, rows, _plain)
     return 0

@@ -131,7 +131,6 @@ class Recording:
         self._let_all("open")
 
     def warm(self) -> None:
-        """Warm every collector."""
         self._let_all("prepare")
         self._let_all("warm", self.clock)
 

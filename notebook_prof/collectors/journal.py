@@ -33,7 +33,6 @@ class AnnotationEdges(NamedTuple):
 
     @classmethod
     def none(cls) -> AnnotationEdges:
-        """Return no edges."""
         return cls(np.empty(0, np.int64), np.empty(0, np.int64), [])
 
 
@@ -68,7 +67,6 @@ class Annotation:
         self.start_ns = time.time_ns()
 
     def close(self) -> None:
-        """Close this annotation now."""
         self.end_ns = time.time_ns()
         self._journal.closed(self)
 

@@ -106,7 +106,6 @@ class Sources:
         return "".join(lines)
 
     def lines(self, file: str) -> Sequence[str]:
-        """Return the lines of a file."""
         edited = self._of(file)
         return lines_now(file) if edited is None else edited.lines
 

@@ -108,7 +108,6 @@ class ImportWatch:
         self.then: Callable[[], object] = then
 
     def watch(self) -> None:
-        """Start watching."""
         sys.meta_path.insert(0, self)
 
     def unwatch(self) -> None:

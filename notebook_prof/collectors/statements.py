@@ -139,7 +139,6 @@ _offered = threading.local()
 
 
 def running() -> Marks | None:
-    """Return the marks of the running recording."""
     return _running
 
 

@@ -180,7 +180,6 @@ class Summary:
         return renamed(self.totals[name], lines or {})
 
     def phases(self) -> StepParts:
-        """Return the totals by phase."""
         return self.totals["phases"]
 
     def texts(self) -> Mapping[str, Sequence[str]]:

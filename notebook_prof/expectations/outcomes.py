@@ -119,7 +119,6 @@ def judge(texts: Sequence[str], measure: Callable[[Expectation], Measured], chec
 
 
 def _judged(one: Expectation, result: Measured) -> tuple[object, ...]:
-    """Return a row of the table."""
     ends = {one.holds(result.low), one.holds(result.high)}
     decided = not math.isnan(result.value) and len(ends) == 1
     outcome = INCONCLUSIVE if not decided else PASS if ends == {True} else FAIL

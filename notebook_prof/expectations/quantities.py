@@ -58,7 +58,6 @@ class Measured:
 
 
 def measured(trace: Trace, expectation: Expectation) -> Measured:
-    """Measure the quantity of an expectation."""
     # counted values have no interval: both ends are the value; an unknown value is nan, with a reason
     result = _MEASURES[expectation.quantity](trace, expectation)
     is_known = not math.isnan(result.value)

@@ -71,7 +71,6 @@ _HEADS: Final = ("run", "when (UTC)", "name", "steps", "median", "change", "sour
 
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:
-    """Format a row of the table."""
     change = ""
     if not math.isnan(row["change"]):
         change = ("" if row["significant"] else "≈ ") + signed_percent(row["change"])

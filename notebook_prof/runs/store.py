@@ -53,7 +53,6 @@ class Store:
 
     @property
     def path(self) -> Path:
-        """The file."""
         return self.folder / FILE
 
     def add(self, row: Mapping[str, Any]) -> int:
@@ -185,7 +184,6 @@ def _version(connection: sqlite3.Connection) -> int:
 
 
 def _make(connection: sqlite3.Connection, shared: bool) -> None:
-    """Make the tables."""
     connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
     # WAL keeps its index in memory that several computers cannot share
     connection.execute(f"PRAGMA journal_mode={'DELETE' if shared else 'WAL'}")

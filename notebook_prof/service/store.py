@@ -68,7 +68,6 @@ class ViewStore:
 
     @locked_cached_property
     def columns(self) -> SliceColumns:
-        """The slices as NumPy columns."""
         return SliceColumns(self.trace, self._fold)
 
     @locked_cached_property
@@ -193,7 +192,6 @@ class ViewStore:
         return self.keep(("chosen", key), lambda: self.choices.chosen(key)) if key else None
 
     def matches(self, key: Key, slices: npt.NDArray[np.integer]) -> BoolArray:
-        """Return which of some slices match."""
         return matching_mask(self.columns, key, slices)
 
     def grouping(self, by: str) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.int32], list[str]]:
@@ -281,7 +279,6 @@ class ViewStore:
         return drawn_counters(self.trace)
 
     def counter_curve(self, track: int) -> StepCurve:
-        """Return the values of one counter."""
 
         def make() -> StepCurve:
             rows = self.trace.counters[self.trace.counters["track"].to_numpy() == track]

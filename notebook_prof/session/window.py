@@ -184,7 +184,6 @@ class StepWindow:
         return self._state_of(self.step_count)
 
     def close(self, *, failed: bool = False) -> None:
-        """End the recording."""
         # if the code failed, the open step of hooks or marks is kept as a partial one; a loop has already
         # ended its step
         if self.closed:

@@ -96,7 +96,6 @@ class Table:
 
 @functools.cache
 def _empty_column(dtype: str) -> pd.Series:
-    """Return a column without values."""
     values = pd.Series([])
     return as_text(values) if dtype == "str" else values.astype(dtype)
 

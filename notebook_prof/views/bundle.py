@@ -78,7 +78,6 @@ Style = Literal["dashboard", "ranks", "comparison", "live"]
 
 @cache
 def stylesheet(name: Style = "dashboard") -> str:
-    """Return a style sheet."""
     return (PAGE / f"{name}.css").read_text(encoding="utf-8")
 
 

@@ -128,7 +128,6 @@ class _FrameWriter:
         self._extras = 0
 
     def put_json(self, name: str, content: dict[str, Any]) -> None:
-        """Write a file of JSON."""
         self._put_bytes(name, json.dumps(content).encode("ascii"))
 
     def _put_bytes(self, name: str, content: Any) -> None:
@@ -144,7 +143,6 @@ class _FrameWriter:
         return name
 
     def put(self, name: str, frame: pd.DataFrame) -> None:
-        """Write a DataFrame under this name."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 

@@ -185,7 +185,6 @@ class AdviceContext:
 
     @property
     def idle_window(self) -> WindowLike:
-        """The window of `idle`."""
         spans = self.facts.steps
         if not len(spans):
             return self.window

@@ -47,7 +47,6 @@ def remember(ceilings: Ceilings) -> None:
 
 
 def forget() -> None:
-    """Drop all measurements."""
     _MEASURED.clear()
 
 

@@ -29,7 +29,6 @@ _MUCH: Final = 0.02
 
 
 def judge_notebook(trace: Trace) -> Verdict:
-    """Return the verdict of a notebook."""
     table = cells(trace)
     total = int(table["wall_ns"].sum())
     if not total:

@@ -221,7 +221,6 @@ def cite(
 
 
 def cite_ns(value: float, source: Source, select: Mapping[str, Any] | None = None) -> Claim:
-    """Return a claim about a duration."""
     return cite(format_ns(value), value, source, select=select)
 
 
@@ -233,7 +232,6 @@ def cite_share(
 
 
 def cite_bytes(value: float, source: Source) -> Claim:
-    """Return a claim about a size."""
     return cite(format_bytes(value), int(value), source)
 
 

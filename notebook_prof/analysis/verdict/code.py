@@ -126,7 +126,6 @@ def _line(facts: VerdictInputs, row: Any, arguments: Mapping[str, Any] | None = 
 
 
 def _share(facts: VerdictInputs, row: Any, arguments: Mapping[str, Any] | None = None) -> Claim:
-    """Return the share of a line in the cell."""
     share, source = int(row["total_ns"]) / max(facts.cell_ns, 1), _line(facts, row, arguments)
     return facts.sampled_share(share, source, _CELL, line_select(row), exact=bool(row["exact"]))
 

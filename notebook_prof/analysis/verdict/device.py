@@ -110,7 +110,6 @@ def _span(facts: VerdictInputs) -> str:
 
 
 def of_device(facts: VerdictInputs, number: int, column: str) -> Source:
-    """Return the source of a column of `device` for one device."""
     return Source("device", column, {"device": number}, {"window": tuple(facts.extent)})
 
 

@@ -167,7 +167,6 @@ class VerdictInputs:
         return Source("operators", "total_ns", where, {"by": ("phase", "track"), **self.arguments})
 
     def of_kernels(self, column: str, **where: Any) -> Source:
-        """The source of a column of `kernels`."""
         return Source("kernels", column, where, {**self.in_steps, "category": KERNELS})
 
     @property
@@ -188,17 +187,14 @@ class VerdictInputs:
 
     @cached_property
     def account(self) -> pd.DataFrame:
-        """The table of `account`."""
         return account(self.trace)
 
     @cached_property
     def cell_ns(self) -> int:
-        """The duration of the cell."""
         return int(self.account["dur"].sum())
 
     @cached_property
     def thread_time(self) -> pd.DataFrame:
-        """The table of `thread_time`, by state."""
         return thread_time(self.trace, window=self.window).set_index("state")
 
     @cached_property
@@ -252,7 +248,6 @@ class VerdictInputs:
 
     @property
     def path_arguments(self) -> dict[str, Any]:
-        """Arguments of `critical_path` for `path`."""
         return {"by": "class", "window": tuple(self.extent), "end": "last"}
 
     @cached_property

@@ -42,7 +42,6 @@ class Readings:
         self.left_out = ""  # why it is not read any more
 
     def add(self, ts: int, value: float) -> None:
-        """Append one reading."""
         self.ts.append(ts)
         self.values.append(value)
 

@@ -288,7 +288,6 @@ def _frames(threads: list[ThreadSamples], stacks: PackedStacks) -> list[PythonFr
 
 
 def _has_samples(thread: ThreadSamples, stacks: PackedStacks) -> bool:
-    """Return whether a thread has any stacks left."""
     sampled = thread.stack[thread.stack >= 0]
     return bool((stacks.lengths[sampled] > 0).any())
 

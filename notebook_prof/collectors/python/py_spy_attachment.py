@@ -129,7 +129,6 @@ class Attachment:
         return self.banner_ns > 0
 
     def is_running(self) -> bool:
-        """Return whether the process has not ended."""
         return self._process is not None and self._process.is_running()
 
     def interrupt(self) -> None:
@@ -174,7 +173,6 @@ def keep_warm() -> None:
 
 
 def is_kept_warm() -> bool:
-    """Return whether a warm py-spy is kept."""
     return _keeps_warm
 
 

@@ -318,12 +318,10 @@ class ThreadStacks:
 
     @property
     def ts(self) -> IntArray:
-        """Times of the samples."""
         return np.array(self._when, dtype=np.int64)
 
     @property
     def count(self) -> int:
-        """Number of samples."""
         return len(self._when)
 
     @property

@@ -124,7 +124,6 @@ class UsageReader:
         return ProcessFacts(self._pid, own_processes.pids(), self.threads, self.children, names)
 
     def close(self) -> None:
-        """Close all files."""
         if self.tree is not None:
             self.tree.close()
         else:

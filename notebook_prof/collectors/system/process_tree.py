@@ -96,7 +96,6 @@ class Thread:
         return [int(word) for word in _pread(self._children, 16384).split()]
 
     def close(self) -> None:
-        """Close the files."""
         os.close(self._file)
         if self._children >= 0:
             os.close(self._children)
@@ -209,7 +208,6 @@ class WatchedProcess:
             return ""
 
     def close(self) -> None:
-        """Close all files."""
         os.close(self._statm)
         for file in (self._status, self._stat):
             if file is not None and file >= 0:
@@ -281,7 +279,6 @@ class ProcessTree:
                 self._name(self.main, tid)
 
     def close(self) -> None:
-        """Close all files."""
         for process in (self.main, *self.descendants.values()):
             process.close()
         self.descendants.clear()

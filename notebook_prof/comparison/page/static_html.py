@@ -73,7 +73,6 @@ body[data-jp-theme-light=false] .nbp-compare img{filter:invert(.93) hue-rotate(1
 
 
 def page(c: ComparedTables) -> str:
-    """Return a whole document."""
     return document(c.names, fragment(c))
 
 
@@ -254,7 +253,6 @@ def code_cell(text: str) -> str:
 
 
 def delta_cell(row: Mapping[str, Any]) -> str:
-    """Return a cell with the difference of a row."""
     delta = float(row["delta_ns"])
     if not row["significant"]:
         return f'<td class="d soft" title="within the noise">≈ {signed_ns(delta)}</td>'
@@ -279,7 +277,6 @@ def _number(value: object) -> int:
 
 
 def sessions_page(a: Trace, b: Trace, names: tuple[str, str]) -> str:
-    """Return a whole document."""
     parts = [f"<h3>Cells</h3><pre>{html.escape(cells_text(a, b, _MOST_CELLS))}</pre>"]
     edited = [_edited(*pair) for pair in matched_sources(a, b) if pair[1] != pair[2]]
     parts += ["<h3>Edited</h3>", *edited] if edited else []

@@ -125,7 +125,6 @@ def gecko_stacks(
     idle: BoolArray,  # by category, from `idle_categories`
     report: ImportReport,  # counts stacks whose caller or frame is missing
 ) -> GeckoStacks:
-    """Return the stacks of a thread, or of all of them."""
     stacks, frame_rows = tables["stackTable"], tables["frameTable"]
     prefix, frame = stacks.integers("prefix"), stacks.integers("frame")
     row = np.arange(len(prefix))
@@ -228,7 +227,6 @@ class GeckoTracks:
         return GeckoThread(self._builder.track(label, pid=number, tid=thread), label, number)
 
     def unique(self, name: str, pid: int | None) -> str:
-        """Return a name that is unique within this process."""
         return unique_name(name, pid, self._names)
 
 
@@ -252,7 +250,6 @@ _JOULES: Final = 3.6e-9
 def add_counters(
     builder: TraceBuilder, tracks: GeckoTracks, counters: Sequence[Any], pid: Any, base: int, units: Any
 ) -> None:
-    """Put the counters of a process into `builder`."""
     # The file has what was added since the previous value. Of memory and traffic, the sum is shown in bytes,
     # from 0 at its lowest; of power, watts; of the process's CPU time, the share of a processor; of anything
     # else, what the file has. `pid` is used for counters that name no process, `base` is where times

@@ -48,7 +48,6 @@ class JaxReader(FolderReader):
         )
 
     def read(self, data: bytes, builder: TraceBuilder) -> None:
-        """Add the file to `builder`."""
         _add(data, None, builder)
 
     def read_folder(self, folder: Folder, builder: TraceBuilder) -> None:

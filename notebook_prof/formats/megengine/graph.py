@@ -43,7 +43,6 @@ _SCOPE: Final = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 
 
 def read_graph(data: bytes, builder: TraceBuilder) -> None:
-    """Read the profile of a static graph."""
     # Every operator is a slice on its computing node (category kernel, from its start to its end), and one on
     # the host thread that dispatched it (category launch); `correlation` is the operator's id.
     file = decode_object(data, Any, "MegEngine's")

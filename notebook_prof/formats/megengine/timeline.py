@@ -99,7 +99,6 @@ _DEVICE: Final = re.compile(r"(?:cpu|gpu|xpu|rocm|cuda|cambricon|atlas|multithre
 
 
 def categories(ranges: TimelineRanges, on_device: npt.NDArray[np.bool_]) -> npt.NDArray[np.object_]:
-    """Return the category of every range."""
     # On a device: kernels, copies, fills, collectives. On a thread: ranges with an operator's id are
     # operators, bookkeeping of tensors is overhead, waiting for the device is sync, and the rest are scopes
     # (module; see `scopes`).
@@ -180,7 +179,6 @@ _PHASES: Final = frozenset("BEXiICMstf")
 
 
 def read_timeline(data: bytes, builder: TraceBuilder) -> None:
-    """Read the timeline of a dynamic graph."""
     # Threads are identified by name, since their numbers differ from run to run. Operators on the worker's
     # thread are linked to their kernels on the device's track by MegEngine's id (`correlation`). Each
     # `StopStep` ends a step; steps count from 0.

@@ -31,7 +31,6 @@ _HEAD: Final = b"allocator,num_allocations,size,tid,thread_name,stack_trace"
 
 
 def read_table(data: bytes, builder: TraceBuilder) -> None:
-    """Put the blocks of a table into `builder`."""
     if not data.startswith(_HEAD):
         raise FormatError(f"it is not a table of memray. {INSTEAD}")
     table = _rows(data, builder)
@@ -246,7 +245,6 @@ def _by_memray(path: str) -> tuple[_Contents, list[str]]:
 def _report_end(
     facts: _Facts, looks_ms: IntArray, errors: list[str], has_end: bool, builder: TraceBuilder
 ) -> None:
-    """Report a recording without an end."""
     effect = "the rest is missing; the peak and the kept blocks are those of the part that was read"
     last_ms = int(looks_ms[-1]) if len(looks_ms) else facts.start_ms
     if errors:

@@ -103,11 +103,9 @@ class Staging:
             self._parts.append((clock, int(starts.min()), int(ends.max()), emit))
 
     def track(self, rank: int, name: str, kind: str, **ids: Any) -> int:
-        """Return a track of a rank."""
         return self.builder.track(name, kind, rank=rank if self.numbered else None, **ids)
 
     def streams(self, rank: int, device: int, numbers: IntArray) -> IntArray:
-        """Return the track of each stream of a device."""
         return per_group(
             lambda own: self.track(rank, f"NPU {device} stream {own}", "stream", device=device, stream=own),
             numbers,

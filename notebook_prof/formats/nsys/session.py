@@ -360,7 +360,6 @@ def _streams(session: NsysSession, pid: IntArray, device: IntArray, stream: IntA
 
 
 def _copy_name(kind: int, source: int, target: int) -> str:
-    """Return Kineto's name for a copy."""
     name = f"Memcpy {_COPY[kind]}".rstrip() if 0 <= kind < len(_COPY) else "Memcpy"
     if kind in _UNIFIED:
         return f"{name} (unified memory)"

@@ -62,7 +62,6 @@ class TrackEvents:
 
     @classmethod
     def of(cls, packets: Packets) -> TrackEvents:
-        """Return the track events in packets."""
         owner, fields = packets.messages(TRACK_EVENT)
         epoch = packets.epoch[owner]
         name = either(text_column(fields, 23), packets.interned(NAMES).names(epoch, fields.ints(10, 0)))
@@ -259,7 +258,6 @@ class Stages:
 
     @classmethod
     def of(cls, packets: Packets) -> Stages:
-        """Return the work of GPUs in packets."""
         owner, fields = packets.messages(GPU_STAGE)
         epoch = packets.epoch[owner]
         specifications, names = packets.interned(SPECIFICATIONS), packets.interned(NAMES)

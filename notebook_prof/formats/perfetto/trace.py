@@ -169,7 +169,6 @@ _NOT_USED: Final = (
 
 
 def read_trace(data: bytes, builder: TraceBuilder) -> None:
-    """Put a trace into `builder`."""
     packets = Packets(data, builder.report)
     if not packets.fields.count:
         raise FormatError("the Perfetto trace has no complete packet")

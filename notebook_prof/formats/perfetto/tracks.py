@@ -37,7 +37,6 @@ class Annotations:
         self.names = either(text_column(self._fields, 10), interned)
 
     def rows_named(self, name: str) -> IntArray:
-        """Return the annotations with this name."""
         return np.flatnonzero(marked(self.names, name.__eq__))
 
     def ints(self, name: str, missing: int = -1) -> IntArray:
@@ -201,7 +200,6 @@ class PerfettoTracks:
         }
 
     def thread_name(self, tid: int, own: str = "") -> str:
-        """Return the name of a thread."""
         return own or self._thread_names.get(tid) or f"thread {tid}"
 
     def of(self, track: IntArray) -> IntArray:
@@ -279,7 +277,6 @@ def _descriptors(fields: Fields) -> dict[int, Descriptor]:
 
 
 def _process_tree(packets: Packets) -> tuple[dict[int, str], dict[int, str]]:
-    """Return the names of processes and threads."""
     _, trees = packets.messages(PROCESS_TREE)
     processes, threads = trees.inside(trees.occurrences(1)), trees.inside(trees.occurrences(2))
     # the last word of a command line is kept: names of programs distinguish processes

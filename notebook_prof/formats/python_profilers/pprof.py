@@ -121,7 +121,6 @@ _COUNTS: Final = ("samples", "events", "cpu")
 
 
 def read_pprof(data: bytes, builder: TraceBuilder) -> None:
-    """Put a profile into `builder`."""
     content = np.frombuffer(data + bytes(PADDING), np.uint8)
     profile = Fields(content, np.array([0]), np.array([len(data)]))
     if profile.broken:

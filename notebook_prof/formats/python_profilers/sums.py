@@ -254,7 +254,6 @@ class _TachyonFile(Struct):
 
 
 def read_tachyon_sums(data: bytes, builder: TraceBuilder) -> None:
-    """Put the sums of the file into `builder`."""
     file = _file(data, builder)
     if file.interval_us <= 0 or not file.entries:
         raise FormatError("Tachyon's lines have no sums of samples, or no sampling interval: was it cut?")

@@ -53,7 +53,6 @@ class RocmCsvReader(FolderReader):
         return any(kind_of(folder.head(name)) not in (None, AGENTS) for name in _csv_files(folder))
 
     def read(self, data: bytes, builder: TraceBuilder) -> None:
-        """Put one file into `builder`."""
         if _is_json(data[:HEAD_BYTES]):
             raise FormatError(
                 "it is rocprofv3's JSON, which is not read: record with --output-format rocpd, which has the "

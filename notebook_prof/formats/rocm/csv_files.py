@@ -39,7 +39,6 @@ _KIND: Final = re.compile(
 
 
 def read_file(data: bytes, builder: TraceBuilder) -> None:
-    """Put one file into `builder`."""
     process = _Process(builder)
     process.take(kind_of(data) or "", data)
     _put([process], builder)
@@ -65,7 +64,6 @@ class _Process:
         self._parts: dict[str, list[Any]] = {}  # Arrow's tables by kind
 
     def take(self, kind: str, data: bytes) -> None:
-        """Read a file."""
         self._parts.setdefault(kind, []).append(read_csv(data, self._builder.report))
 
     def rows(self, kind: str) -> TableRows:
@@ -88,7 +86,6 @@ class _Process:
         return rows.where(keep)
 
     def put(self, rank: int | None) -> None:
-        """Put everything into the builder."""
         kernels, copies, calls = self.kernels(), self.rows(COPIES), self.rows(CALLS)
         to_device = _marked_texts(copies, "direction", "TO_DEVICE")
         source, target = copies.ints("source_agent_id"), copies.ints("destination_agent_id")

@@ -175,7 +175,6 @@ _NOT_SHOWN = ("rocpd_pmc_event", "rocpd_sample", "rocpd_barrierop", "ext_callsta
 
 
 def read_database(database: Database, builder: TraceBuilder) -> None:
-    """Put a database into `builder`."""
     if "rocpd_op" in database.tables or "rocpd_api" in database.tables:
         read_rpd(database, builder)
     else:

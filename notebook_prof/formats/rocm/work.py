@@ -36,7 +36,6 @@ def times(rows: TableRows) -> tuple[IntArray, IntArray]:
 
 
 def kernel_kinds(names: Coded) -> Coded:
-    """Return the category of kernels."""
     return Coded(marked(names, is_collective_kernel).astype(np.int64), list(DEVICE_KINDS))
 
 
@@ -157,6 +156,5 @@ def kind_of_region(category: str) -> int:
 
 
 def copy_name(text: str) -> str:
-    """Return Kineto's name for a copy."""
     match = _COPY.match(text)
     return f"Memcpy {_WORDS[match[1]]}to{_WORDS[match[2]]}" if match else text

@@ -31,7 +31,6 @@ class Badges(QuietWidget):
         self.on_msg(self._receive)
 
     def close(self) -> None:
-        """Remove the badges."""
         super().close()
         self.layout.close()
 

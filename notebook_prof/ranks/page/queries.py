@@ -46,7 +46,6 @@ class RankProtocol:
         self.panels = _worth_showing(source.frames({}))
 
     def document(self) -> str:
-        """Return the figures, empty."""
         return page_document(self.panels)
 
     def settings(self) -> dict[str, Any]:

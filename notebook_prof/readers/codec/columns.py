@@ -52,7 +52,6 @@ class Texts:
         return np.asarray(self.array.is_valid())
 
     def where(self, keep: BoolArray) -> Texts:
-        """Return the texts marked in `keep`."""
         import pyarrow as pa
 
         return Texts(self.array.filter(pa.array(keep)))
@@ -157,7 +156,6 @@ class TableRows:
         return column if isinstance(column, Texts) else None
 
     def where(self, keep: BoolArray) -> TableRows:
-        """Return the rows marked in `keep`."""
         if keep.all():
             return self
         chosen = {

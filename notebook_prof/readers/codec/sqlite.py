@@ -74,7 +74,6 @@ class Database:
             raise
 
     def close(self) -> None:
-        """Close the file."""
         self._connection.close()
 
     def read(self, table: str, kinds: Mapping[str, Kind]) -> dict[str, Column]:
@@ -89,7 +88,6 @@ class Database:
         return columns
 
     def count(self, table: str) -> int:
-        """Return the number of rows in a table."""
         if table not in self.tables:
             return 0
         with _damage():

@@ -41,7 +41,6 @@ class MemoryColumns:
 
     @classmethod
     def empty(cls) -> MemoryColumns:
-        """Return no events."""
         none = np.empty(0, np.int64)
         return cls(none, np.empty(0, np.uint64), none, none, none, none, none)
 
@@ -183,12 +182,10 @@ _AMD_LAUNCH: Final = re.compile(r"hip\w*LaunchKernel")
 
 
 def is_known(activity_type: str) -> bool:
-    """Return whether the activity type has a category."""
     return activity_type.lower() in _CATEGORY_OF_TYPE
 
 
 def flags_of_type(activity_type: str | None) -> int:
-    """Return the flags that an activity type implies."""
     activity_type = (activity_type or "").lower()
     if activity_type in BOOKKEEPING_TYPES:
         return BOOKKEEPING

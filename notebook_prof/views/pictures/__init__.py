@@ -42,7 +42,6 @@ def write_png(scene: Scene, path: str | os.PathLike[str]) -> None:
 
 
 def write_svg(scene: Scene, path: str | os.PathLike[str]) -> None:
-    """Write a picture as SVG."""
     text = scene.svg()
     with atomic_text(path) as file:
         file.write(text)

@@ -60,7 +60,6 @@ def has_value(trace: Trace, column: str, value: str) -> bool:
 
 
 def selection_of(state: Mapping[str, Any]) -> Selection:
-    """Return the selection from a state."""
     return Selection(**{name: state[name] for name in ARGUMENTS if state.get(name) is not None})
 
 

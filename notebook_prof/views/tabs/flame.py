@@ -51,7 +51,6 @@ def flame(
 
 
 def without_stacks(trace: Trace) -> str:
-    """Return why there are no stacks."""
     track = trace.slices["track"].to_numpy()
     host = trace.tracks["track"][trace.tracks["kind"].isin(["thread", "process"])].to_numpy()
     for first in range(0, len(track), _SOME):  # usually the first chunk is enough

@@ -106,7 +106,6 @@ def selecting_lines(trace: Trace, table: pd.DataFrame) -> list[dict[str, Any] | 
 
 
 def without_lines(trace: Trace) -> str:
-    """Return why there are no lines."""
     if len(trace.slices["line"].cat.categories):
         return ""
     if has_value(trace, "category", "python"):

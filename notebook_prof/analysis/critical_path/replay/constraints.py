@@ -148,7 +148,6 @@ class Constraints:
         return out
 
     def number(self, tracks: npt.ArrayLike) -> IntArray:
-        """Return the thread number of each track."""
         return np.searchsorted(self.threads, np.asarray(tracks, np.int64)).astype(np.int64)
 
 

@@ -35,7 +35,6 @@ LEAVES: Final = frozenset(map(id, _LEAVES))
 
 
 def derives(cls: type, base: type | None) -> bool:
-    """Return whether a type is or derives from `base`."""
     # ``in`` on the MRO would call the metaclass's ``==``
     return base is not None and type.__subclasscheck__(base, cls)
 

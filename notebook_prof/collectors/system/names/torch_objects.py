@@ -64,7 +64,6 @@ class TorchObjects:
         return nullcontext() if self._tensor_base is None or guard is None else guard()
 
     def is_module(self, obj: object) -> bool:
-        """Return whether this is an ``nn.Module``."""
         return self._tensor_base is not None and derives(type(obj), self._module)
 
     def plan(self, cls: type) -> Plan | None:

@@ -78,7 +78,6 @@ class Walk:
         self._libraries.append(plan)
 
     def add(self, obj: Any, name: str, kind: str = "") -> None:
-        """Queue an object."""
         if not is_leaf(obj):
             self._queue.append((obj, name, kind))
         elif type(obj) is str:

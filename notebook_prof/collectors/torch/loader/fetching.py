@@ -66,7 +66,6 @@ class Fetches:
             self._wrap_collate(fetcher)
 
     def restore(self, fetcher: Any) -> None:
-        """Restore the fetcher."""
         if self._collate is not None:
             fetcher.collate_fn = self._collate
         fetcher.__dict__.pop(_STATE, None)
@@ -205,7 +204,6 @@ class FetchHook:
         self._schedstat: dict[int, int] = {}
 
     def install(self) -> None:
-        """Begin."""
         from torch.utils.data._utils import fetch
 
         for kind in (fetch._MapDatasetFetcher, fetch._IterableDatasetFetcher):

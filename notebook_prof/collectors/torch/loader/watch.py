@@ -102,7 +102,6 @@ class LoaderWatch:
         self._making: dict[int, LoaderIterator] = {}
 
     def watch(self) -> None:
-        """Begin."""
         if self._patches is not None:
             return
         torch_side = import_module("torch.utils.data.dataloader")

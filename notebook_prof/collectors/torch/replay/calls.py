@@ -42,7 +42,6 @@ class RecordedCall:
 
     @property
     def title(self) -> str:
-        """Name and shapes."""
         return f"{self.name} of {self.shapes}"
 
 
@@ -65,7 +64,6 @@ class Prepared:
         return tensors_in([*self.args, *self.kwargs.values()])
 
     def bytes(self) -> int:
-        """Return the size of the tensors in bytes."""
         return sum(int(one.untyped_storage().nbytes()) for one in self.tensors())
 
     def changed(self, change: Callable[[Any], Any]) -> Prepared:

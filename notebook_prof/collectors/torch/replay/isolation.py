@@ -186,5 +186,4 @@ _CHANGES: Final[dict[str, Callable[[Any, Prepared, str], Prepared]]] = {
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of an error's message."""
     return (str(error).strip().partition("\n")[0] or type(error).__name__)[:300]

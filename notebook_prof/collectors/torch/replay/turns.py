@@ -155,7 +155,6 @@ class _Runner:
 
     @property
     def bytes(self) -> int:
-        """Size of its inputs in bytes."""
         return self.prepared.bytes() + sum(int(one.nbytes) for one, _ in self.written)
 
     def once(self) -> Any:
