@@ -191,8 +191,9 @@ def of_kind(trace: Trace, kinds: Sequence[str]) -> BoolArray:
     """Return a mask of the slices on tracks of these kinds."""
 
     def mask() -> BoolArray:
-        keys = trace.tracks.loc[trace.tracks["kind"].isin(kinds).to_numpy(), "track"].to_numpy()
-        track = trace.slices["track"].to_numpy()
+        tracks, track = trace.tracks, trace.slices["track"].to_numpy()
+        kind = tracks["kind"].array
+        keys = tracks["track"].to_numpy()[matching_codes(kind.codes, kind.categories.isin(list(kinds)))]
         return matching_codes(track, np.isin(np.arange(int(track.max(initial=-1)) + 1), keys))
 
     return once(trace, ("kind", *kinds), mask)

@@ -14,7 +14,18 @@ from ...trace import Trace
 from ...trace.arrays import BoolArray
 from ..device.kernel_launches import launching_rows
 from ..grouping import covered, group, inclusive, nested_in_own_group
-from ..scope import Numbers, Texts, WindowLike, ints, many, of_kind, on_device, on_host, recorded_table
+from ..scope import (
+    Numbers,
+    Texts,
+    WindowLike,
+    ints,
+    many,
+    of_kind,
+    on_device,
+    on_host,
+    recorded_table,
+    sharing,
+)
 from .host_states import waiting_names
 
 _CALLS: Final = ("operator", "collective")
@@ -38,6 +49,7 @@ def redispatched(trace: Trace) -> BoolArray:
     return out
 
 
+@sharing
 def operators(
     trace: Trace,
     *,

@@ -25,6 +25,7 @@ from ..scope import (
     matching_codes,
     on_device,
     on_host,
+    sharing,
     step_spans,
     steps_at,
 )
@@ -34,6 +35,7 @@ from .phases import stepping_thread, stepping_track
 _OPTIMIZER_STEP = "Optimizer.step#"
 
 
+@sharing
 def steps(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> pd.DataFrame:
     """List the steps with the busy time of the host thread and the devices.
 

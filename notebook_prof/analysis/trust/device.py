@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from ...trace import Trace, contains, length, union
-from ...trace.arrays import IntArray
+from ...trace.arrays import BoolArray, IntArray
 from ...trace.report import Statement
 from ...units import format_count, format_items, format_ns, format_share
 from ..device.busy import device_attributes
@@ -29,7 +29,8 @@ CLOCK_NOISE_NS: Final = 1_000
 MUCH: Final = 0.01
 """Share of device time from which unknown or overlapping work is a loss, not just information."""
 
-_CAPTURE: Final = re.compile(r"(?:cuda|cu|hip)Stream(Begin|End)Capture(?:_\w+)?")
+_CAPTURE_BEGIN: Final = re.compile(r"(?:cuda|cu|hip)StreamBeginCapture(?:_\w+)?")
+_CAPTURE_END: Final = re.compile(r"(?:cuda|cu|hip)StreamEndCapture(?:_\w+)?")
 _FRAMEWORK: Final = ("operator", "collective", "module", "annotation", "python")
 
 
@@ -103,17 +104,9 @@ def _lost_kernels(trace: Trace, work: Scope, window: WindowLike) -> Iterator[Sta
     """Find calls that must have started a kernel, but without a recorded one."""
     host = on_host(trace, window)
     calls = host.only(host.among("name", sorted(launch_names(trace))))
-    kinds = {str(name): _CAPTURE.fullmatch(str(name)) for name in trace.slices["name"].cat.categories}
-    every = on_host(trace)
-    of_kind = [  # calls during a graph capture on their thread start nothing
-        every.only(every.among("name", [name for name, match in kinds.items() if match and match[1] == kind]))
-        for kind in ("Begin", "End")
-    ]
-    for thread in np.unique(of_kind[0].ints("track")):
-        begins, ends = (np.sort(scope.ts[scope.ints("track") == thread]) for scope in of_kind)
-        until = np.append(ends, np.iinfo(np.int64).max)[np.searchsorted(ends, begins)]
-        captured = contains(union(begins, until), calls.ts)
-        calls = calls.only(~(captured & (calls.ints("track") == thread)))
+    if not len(calls.rows):
+        return
+    calls = calls.only(~_while_capturing(trace, calls))
     if not len(calls.rows):
         return
     has_work = np.isin(calls.rows, launch_calls(trace)[:-1])
@@ -169,6 +162,18 @@ def _lost_kernels(trace: Trace, work: Scope, window: WindowLike) -> Iterator[Sta
                 example=f"{call['name']} at {format_ns(call['ts'])} started nothing that was recorded",
                 rows=calls.rows[rows],
             )
+
+
+def _while_capturing(trace: Trace, calls: Scope) -> BoolArray:
+    """Return a mask of the calls during a graph capture on their thread: they start nothing."""
+    host = on_host(trace)
+    starts, stops = (host.only(host.named(pattern.fullmatch)) for pattern in (_CAPTURE_BEGIN, _CAPTURE_END))
+    captured = np.zeros(len(calls.rows), dtype=bool)
+    for thread in np.unique(starts.ints("track")):
+        begins, ends = (np.sort(scope.ts[scope.ints("track") == thread]) for scope in (starts, stops))
+        until = np.append(ends, np.iinfo(np.int64).max)[np.searchsorted(ends, begins)]
+        captured |= contains(union(begins, until), calls.ts) & (calls.ints("track") == thread)
+    return captured
 
 
 def _lost(count: int, where: str) -> str:
@@ -271,8 +276,11 @@ def _wrong_graph_launches(trace: Trace, work: Scope, total: int) -> Iterator[Sta
 
 def _shifted(trace: Trace) -> Iterator[Statement]:
     """Find a shift of the device's clock since the first recording of the process."""
-    before, now = trace.metadata.get("first_launch_delay_ns"), least_launch_delay(trace)
-    if not isinstance(before, int) or now is None or abs(now - before) <= CLOCK_STEP_NS:
+    before = trace.metadata.get("first_launch_delay_ns")
+    if not isinstance(before, int):
+        return
+    now = least_launch_delay(trace)
+    if now is None or abs(now - before) <= CLOCK_STEP_NS:
         return
     yield Statement(
         "clock-shift",
