@@ -67,7 +67,6 @@ def test_without_numbers_launches_of_the_same_kernels_are_one_graph() -> None:
 
 def test_what_is_asked_for() -> None:
     trace = recorded(*TWO)
-    assert graph_nodes(trace, graph=5)["total_ns"].tolist() == [8]
     assert graph_nodes(trace, step=1)["total_ns"].tolist() == [20, 6, 2]
     assert graph_nodes(trace, window=(0, 80))["replays"].tolist() == [2, 2, 2]
     assert graph_nodes(trace, window=(0, 79))["replays"].tolist() == [1, 1, 1]  # the second is cut
@@ -99,7 +98,7 @@ def test_no_graph() -> None:
         table = graph_nodes(trace)
         assert table.empty
         assert table.dtypes.astype(str).to_dict()["node"] == "Int64"
-    assert graph_nodes(recorded(*TWO), graph=77).empty
+    assert graph_nodes(recorded(*TWO), step=77).empty
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,6 @@ def test_delay_operator_and_queue():
     assert (table["ts"] - table["launch_ts"] - table["call_ns"]).clip(lower=0).tolist() == table[
         "delay_ns"
     ].tolist()
-    assert kernel_launches(trace, shorter_than=10)["name"].tolist() == ["plus"]
     assert kernel_launches(trace, category="memcpy").empty
 
 

@@ -173,7 +173,7 @@ def test_elements_of_every_type() -> None:
     shapes = "[[4, 4], [4, 4]]"
     for kind, size in (("c10::Half", 2), ("double", 8), ("c10::Float8_e4m3fn", 1), ("bool", 1)):
         assert work_of("aten::mm", shapes, json.dumps([kind, kind])).bytes == 3 * 16 * size
-    assert work_of("aten::mm", shapes, element_bytes=2).bytes == 3 * 16 * 2
+    assert work_of("aten::mm", shapes).bytes == 3 * 16 * 4
 
 
 POOL = '["","[3, 3]","[3, 3]","[0, 0]"]'

@@ -21,17 +21,13 @@ GRAPH_NODES: Final = Table.of(
 )
 
 
-def graph_nodes(
-    trace: Trace, *, window: WindowLike = None, graph: Numbers = None, step: Numbers = None
-) -> pd.DataFrame:
+def graph_nodes(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> pd.DataFrame:
     """List the nodes of CUDA graphs with their times over all replays.
 
     Parameters
     ----------
     window : (int, int), optional
         Half-open, in ns; only replays entirely inside it count.
-    graph : int or iterable of int, optional
-        Keep these graphs.
     step : int or iterable of int, optional
         Keep only work launched by these steps.
 
@@ -95,9 +91,8 @@ def graph_nodes(
     if window is not None:
         end = (frame["ts"] + frame["dur"]).groupby(frame["replay"]).transform("max")
         frame = frame[(each["ts"].transform("min") >= window[0]) & (end <= window[1])]
-    for name, chosen in (("graph", graph), ("step", step)):
-        if chosen is not None:
-            frame = frame[frame[name].isin(many(chosen))]
+    if step is not None:
+        frame = frame[frame["step"].isin(many(step))]
     return _node_table(trace, frame)
 
 

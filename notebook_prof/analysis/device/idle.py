@@ -27,15 +27,13 @@ CAUSES: Final = (*STATES, "host-bound", "launch-latency", "tail", "unknown")
 
 
 @sharing
-def device_idle(trace: Trace, *, window: WindowLike = None, min_ns: int = 0) -> pd.DataFrame:
+def device_idle(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     """List the gaps in which a device was idle, and what it waited for.
 
     Parameters
     ----------
     window : (int, int), optional
         Half-open, in ns. Default: from the first to the last work of each device, as in `device`.
-    min_ns : int
-        Leave out shorter gaps.
 
     Returns
     -------
@@ -47,7 +45,7 @@ def device_idle(trace: Trace, *, window: WindowLike = None, min_ns: int = 0) -> 
           launch-latency tail unknown``;
         - ``input_ns``, ``sync_ns``, ``memcpy_ns``, ``communication_ns``, ``host_ns``, ``launch_ns``,
           ``tail_ns``, ``unknown_ns`` int64: they sum exactly to `dur`, and `dur` sums to the ``idle_ns`` of
-          `device` (with ``min_ns=0``);
+          `device`;
         - ``next`` Int64: row of the device slice that ends the gap, missing in the tail; ``launch`` Int64:
           row of the call that launched it; ``step`` Int32 and ``phase`` category of `next`.
 
@@ -80,8 +78,7 @@ def device_idle(trace: Trace, *, window: WindowLike = None, min_ns: int = 0) -> 
     where = device_of(trace, work)
     parts = [_gaps(work.only(where == number), int(number), window) for number in np.unique(where)]
     columns = [np.concatenate(column) for column in zip(*parts, strict=True)] or [_NONE] * 4
-    long_enough = columns[2] - columns[1] >= min_ns
-    number, start, end, after = (as_ints(column)[long_enough] for column in columns)
+    number, start, end, after = map(as_ints, columns)
     launch = launch_calls(trace)[after]
     spent = _divide(trace, start, end, after, launch)
     table = pd.DataFrame({"device": number.astype(np.int16), "ts": start, "dur": end - start})

@@ -104,7 +104,6 @@ def kernel_launches(
     step: Numbers = None,
     phase: Texts = None,
     category: Texts = None,
-    shorter_than: int | None = None,
 ) -> pd.DataFrame:
     """List device work with the operator that launched it, the delay, and the length of the queue.
 
@@ -116,8 +115,6 @@ def kernel_launches(
         Keep only work launched by these steps.
     phase, category : str or iterable of str, optional
         Keep these; ``category="kernel"`` leaves out copies, fills and collectives.
-    shorter_than : int, optional
-        Keep only shorter work, in ns.
 
     Returns
     -------
@@ -155,8 +152,6 @@ def kernel_launches(
     call = launch_calls(trace)[rows]
     ts, dur = trace.slices["ts"].to_numpy(), trace.slices["dur"].to_numpy()
     keep = call >= 0
-    if shorter_than is not None:
-        keep &= dur[rows] < shorter_than
     where = device_of(trace, work)[keep]
     rows, call = rows[keep], call[keep]
     name = trace.slices["name"]

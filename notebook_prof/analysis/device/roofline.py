@@ -75,7 +75,6 @@ def roofline(
     phase: Texts = None,
     flops_per_s: float | None = None,
     bytes_per_s: float | None = None,
-    element_bytes: float = 4,
 ) -> pd.DataFrame:
     """Compare FLOPs and bytes of operators with their time and the machine's ceilings.
 
@@ -92,8 +91,6 @@ def roofline(
         Keep these.
     flops_per_s, bytes_per_s : float, optional
         The device's limits, from its data sheet or measured: 989e12 and 3.35e12 for an H100 in bfloat16, say.
-    element_bytes : float
-        Size of the elements of tensors whose type was not recorded.
 
     Returns
     -------
@@ -103,7 +100,8 @@ def roofline(
 
         - the columns of `by`; ``kind`` str: the kind with the most work, ``matmul convolution attention
           elementwise norm softmax reduction pooling embedding copy``, or ``given`` if the file has the work;
-        - ``count`` int64; ``flops``, ``bytes`` float64, of all calls;
+        - ``count`` int64; ``flops``, ``bytes`` float64, of all calls; elements of a type that was not
+          recorded count as 4 bytes;
         - ``time_ns`` int64: device time of launched work, or host time if there is none; ``on_device`` bool
           says which;
         - ``flops_per_s``, ``bytes_per_s`` float64: achieved; missing without time;
@@ -131,7 +129,7 @@ def roofline(
     """
     if any(ceiling is not None and not ceiling > 0 for ceiling in (flops_per_s, bytes_per_s)):
         raise OptionError("flops_per_s and bytes_per_s are limits of the device: they must be above 0")
-    work, device = slice_work(trace, element_bytes), on_device(trace, window)
+    work, device = slice_work(trace), on_device(trace, window)
     given = (work.kind == KINDS.index("given")).any()
     counted = device if given else on_host(trace, window)
     counted = counted.only(work.outermost[counted.rows]).where(step=step, phase=phase)

@@ -120,9 +120,7 @@ def memory_blocks(
     window: WindowLike = None,
     device: int | None = None,
     min_bytes: int = 0,
-    max_bytes: int | None = None,
     min_lifetime: int | str = 0,
-    max_lifetime: int | str | None = None,
 ) -> pd.DataFrame:
     """List the blocks with the operators of their birth and death.
 
@@ -132,11 +130,11 @@ def memory_blocks(
         Half-open, in ns: keep blocks that are alive at some instant of it.
     device : int, optional
         Keep this one; -1 is the host.
-    min_bytes, max_bytes : int, optional
-        Keep blocks of at least, and at most, this size.
-    min_lifetime, max_lifetime : int or str, optional
-        Keep blocks that lived at least, and at most, this long: ns, or text such as ``"2ms"``. If birth or
-        death was not recorded, only the recorded time counts.
+    min_bytes : int
+        Keep blocks of at least this size.
+    min_lifetime : int or str
+        Keep blocks that lived at least this long: ns, or text such as ``"2ms"``. If birth or death was not
+        recorded, only the recorded time counts.
 
     Returns
     -------
@@ -170,10 +168,6 @@ def memory_blocks(
     last = int(max(trace.span.end, events["ts"].max())) if len(events) else 0
     lifetime = np.where(blocks.death == FOREVER, last, blocks.death) - np.maximum(blocks.birth, 0)
     keep = (size >= min_bytes) & (lifetime >= parse_ns(min_lifetime))
-    if max_bytes is not None:
-        keep &= size <= max_bytes
-    if max_lifetime is not None:
-        keep &= lifetime <= parse_ns(max_lifetime)
     if window is not None:
         cut = Window.of(window)
         keep &= (blocks.birth < cut.end) & ((blocks.death > cut.start) | (blocks.birth >= cut.start))

@@ -173,7 +173,6 @@ def operator_work(
     phase: Texts = None,
     category: Texts = None,
     line: Texts = None,
-    element_bytes: float = 4,
 ) -> pd.DataFrame:
     """Join `operators` with the FLOPs and bytes of every row.
 
@@ -181,8 +180,6 @@ def operator_work(
     ----------
     window, by, name, step, phase, category, line
         As in `operators`. Calls that start outside the window do not add work.
-    element_bytes : float
-        Size of the elements of tensors whose type was not recorded.
 
     Returns
     -------
@@ -190,7 +187,7 @@ def operator_work(
         The columns and rows of `operators`, and
 
         - ``flops``, ``bytes`` float64: of the operator itself if a formula is known, else of what ran inside;
-          0 if unknown;
+          0 if unknown; elements of a type that was not recorded count as 4 bytes;
         - ``flops_per_s``, ``bytes_per_s`` float64: over `device_ns`, or `total_ns` without device time.
 
     Examples
@@ -212,7 +209,7 @@ def operator_work(
     slices = host.slices
     groups = group(slices, by, merge_names=True)
     parent = ints(slices["parent"])
-    work = slice_work(trace, element_bytes)
+    work = slice_work(trace)
     launched = np.flatnonzero((work.kind >= 0) & ~of_kind(trace, ("thread", "process")))
     launcher = launching_rows(trace)[launched]
     for values in (work.flops, work.bytes):  # work recorded for kernels belongs to their operators

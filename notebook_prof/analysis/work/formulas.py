@@ -49,15 +49,13 @@ class Call:
     values: Sequence[str]
 
     @classmethod
-    def read(
-        cls, name: str, shapes: str, dtypes: str | None, concrete: str | None, default_bytes: float = 4
-    ) -> Call:
+    def read(cls, name: str, shapes: str, dtypes: str | None, concrete: str | None) -> Call:
         """Parse a call from the texts of a trace; ValueError or SyntaxError for malformed shapes."""
         sizes = [_shape(entry) for entry in ast.literal_eval(shapes)]
         types = json.loads(dtypes) if dtypes else None
         if types is None or len(types) != len(sizes):
             types = ["unknown" if size else "Scalar" for size in sizes]
-        elements = [_size(str(text), default_bytes) for text in types]
+        elements = [_size(str(text)) for text in types]
         values = [str(value) for value in json.loads(concrete)] if concrete else []
         return cls(name.removeprefix("aten::"), sizes, elements, values)
 
@@ -105,13 +103,13 @@ def _shape(entry: Any) -> Any:
     return tuple(int(size) for size in entry)
 
 
-def _size(text: str, default: float) -> float:
+def _size(text: str) -> float:
     if text in _NO_TENSOR:
         return 0
     word = text.removeprefix("c10::").lower()
     if _FLOAT8.search(word):
         return 1
-    return _ELEMENT_BYTES.get(word, default)
+    return _ELEMENT_BYTES.get(word, 4)
 
 
 # Work of operators that touch each element a fixed number of times.
@@ -373,19 +371,14 @@ _PATTERNS: Final = tuple((re.compile(pattern), formula) for pattern, formula in 
 
 
 def work_of(
-    name: str,
-    shapes: str,
-    dtypes: str | None = None,
-    concrete: str | None = None,
-    element_bytes: float = 4,
-    source: str = "",
+    name: str, shapes: str, dtypes: str | None = None, concrete: str | None = None, source: str = ""
 ) -> CallWork | None:
     """Count the FLOPs and bytes of one call; None without a formula, or if its inputs were not recorded."""
     formula = formula_of(name, source)
     if formula is None:
         return None
     try:
-        return formula(Call.read(name, shapes, dtypes, concrete, element_bytes))
+        return formula(Call.read(name, shapes, dtypes, concrete))
     except (ValueError, SyntaxError, TypeError, IndexError):
         return None  # unexpected shapes: presumably a different operator with this name
 

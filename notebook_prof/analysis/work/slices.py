@@ -35,7 +35,7 @@ class SliceWork:
     outermost: BoolArray
 
 
-def slice_work(trace: Trace, element_bytes: float = 4) -> SliceWork:
+def slice_work(trace: Trace) -> SliceWork:
     """Return the work of every slice."""
     # Formulas run once for each distinct call. Calls with the same name and shapes that differ in types or
     # arguments each get the mean of their work, so totals over the trace are exact.
@@ -47,7 +47,7 @@ def slice_work(trace: Trace, element_bytes: float = 4) -> SliceWork:
         kind = np.full(len(slices), -1, np.int64)
         kind[rows] = KINDS.index("given")
         return SliceWork(flops, bytes_moved, kind, kind >= 0)
-    table = _distinct(trace, element_bytes)
+    table = _distinct(trace)
     code = _call_codes(slices, of_kind(trace, ("thread", "process")))
     table_row = positions(table["code"].to_numpy(), code)
     has_work = table_row >= 0
@@ -82,7 +82,7 @@ def _call_codes(slices: pd.DataFrame, host: BoolArray) -> IntArray:
     return np.asarray(np.where(has_shapes, names * max(width, 1) + shapes, -1), dtype=np.int64)
 
 
-def _distinct(trace: Trace, element_bytes: float) -> pd.DataFrame:
+def _distinct(trace: Trace) -> pd.DataFrame:
     """Return ``code flops bytes kind`` of each pair of name and shapes with known work, by code."""
     slices = trace.slices
     names, shapes = slices["name"].cat.categories, slices["shapes"].cat.categories
@@ -97,7 +97,7 @@ def _distinct(trace: Trace, element_bytes: float) -> pd.DataFrame:
     for number, key in zip(codes.tolist(), keys, strict=True):
         works, weight = [], 0
         for dtypes, concrete, count in variants.get(key, [(None, None, 1)]):
-            if work := work_of(*key, dtypes, concrete, element_bytes, source):
+            if work := work_of(*key, dtypes, concrete, source):
                 works.append((work.flops * count, work.bytes * count, KINDS.index(work.kind)))
                 weight += count
         if works:
