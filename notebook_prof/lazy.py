@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
+from importlib.util import resolve_name
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -30,15 +33,18 @@ class LazyPackage(ModuleType):
         return sorted(self._homes)
 
 
-def lazy(package: str, modules: Mapping[str, str], elsewhere: Collection[str] = ()) -> list[str]:
+def lazy(package: str) -> list[str]:
     """Let a package import names when they are first used; return them for its ``__all__``."""
-    # `modules` has the names that each module of the package provides, separated by spaces; `elsewhere` has
-    # further names, as ``module:name`` relative to `notebook_prof`
+    # The names, and the modules that have them, are those of its imports for type checkers, which are not
+    # executed: ``from .module import name as name``.
     made = sys.modules[package]
-    homes = {name: f"{package}.{module}" for module, names in modules.items() for name in names.split()}
-    for target in elsewhere:
-        module, _, name = target.partition(":")
-        homes[name] = f"{__package__}.{module}"
+    homes = {
+        alias.name: resolve_name(f"{'.' * statement.level}{statement.module}", package)
+        for statement in ast.walk(ast.parse(Path(str(made.__file__)).read_bytes()))
+        if isinstance(statement, ast.ImportFrom)
+        for alias in statement.names
+        if alias.asname
+    }
     made.__dict__["_homes"] = homes
     made.__class__ = LazyPackage
     return sorted(homes)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..extensions import OURS
 from ..lazy import lazy
 
 if TYPE_CHECKING:
@@ -100,56 +99,4 @@ if TYPE_CHECKING:
     from .work.arguments import operator_arguments as operator_arguments
     from .work.training import training as training
 
-__all__ = lazy(
-    __name__,
-    {
-        "advice.advice": "advice",
-        "critical_path.hops": "critical_path_doubts critical_path_hops",
-        "critical_path.path": "critical_path",
-        "critical_path.replay.answer": "WhatIf",
-        "critical_path.replay.what_if": "critical_path_next what_if",
-        "critical_path.why": "why",
-        "device.busy": "copies device",
-        "device.graphs": "graph_nodes",
-        "device.idle": "device_idle idle_causes",
-        "device.kernel_launches": "kernel_launches",
-        "device.kernels": "kernels",
-        "device.roofline": "roofline",
-        "distributed.collectives": "collectives",
-        "distributed.communication": "distributed exposed_collectives",
-        "input.loader_batches": "loader_batches loader_transforms loader_workers",
-        "input.loader_bounds": "loader_bounds loader_throughput",
-        "input.operators": "input_operators input_queues",
-        "input.pipeline": "input_pipeline loaders",
-        "memory.blocks": "memory_blocks memory_heap memory_operators",
-        "memory.curve": "memory memory_by memory_live memory_peak memory_processes",
-        "memory.growth": "level_growth memory_growth",
-        "memory.names": "memory_left_behind memory_names",
-        "notebook.cells": "cells",
-        "notebook.metrics": "metrics",
-        "notebook.path": "path",
-        "source.annotated": "annotated_source line_steps",
-        "source.call_tree": "bottom_up call_tree event_log heaviest_stack",
-        "source.compilations": "compilations fused_kernels graph_breaks",
-        "source.flame": "flame sandwich",
-        "source.hotspots": "hotspots",
-        "source.line_calls": "imports line_calls",
-        "source.lines": "lines",
-        "time.account": "account",
-        "time.cpu": "cpu cpu_use",
-        "time.layers": "layers",
-        "time.one_time": "one_time",
-        "time.operators": "calls operator_work operators",
-        "time.overview": "Overview overview",
-        "time.phases": "phases",
-        "time.step_trace": "step_trace",
-        "time.steps": "breakdown step_breakdown steps",
-        "time.thread_time": "host_waits thread_time",
-        "trust.trust": "trust",
-        "verdict.claims": "Claim Verdict",
-        "verdict.verdict": "verdict",
-        "work.arguments": "operator_arguments",
-        "work.training": "training",
-    },
-    OURS["analyses"].values(),
-)
+__all__ = lazy(__name__)

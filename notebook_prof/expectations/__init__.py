@@ -9,4 +9,4 @@ from ..lazy import lazy
 if TYPE_CHECKING:
     from .outcomes import expect as expect
 
-__all__ = lazy(__name__, {"outcomes": "expect"})
+__all__ = lazy(__name__)

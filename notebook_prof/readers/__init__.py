@@ -15,4 +15,4 @@ if TYPE_CHECKING:
     from .registry import list_formats as list_formats
     from .registry import read_trace as read_trace
 
-__all__ = ["Probe", "Reader", *lazy(__name__, {"registry": "list_formats read_trace"})]
+__all__ = ["Probe", "Reader", *lazy(__name__)]

@@ -14,12 +14,4 @@ if TYPE_CHECKING:
     from .query import Query as Query
     from .selection import Selection as Selection
 
-__all__ = lazy(
-    __name__,
-    {
-        "clauses": "DIMENSIONS Clause",
-        "frames": "filtered passing",
-        "query": "Query",
-        "selection": "Selection",
-    },
-)
+__all__ = lazy(__name__)

@@ -11,11 +11,4 @@ if TYPE_CHECKING:
     from .native import write_native as write_native
     from .stacks import export_stacks as export_stacks
 
-__all__ = lazy(
-    __name__,
-    {
-        "chrome": "write_chrome",
-        "native": "write_native",
-        "stacks": "export_stacks",
-    },
-)
+__all__ = lazy(__name__)

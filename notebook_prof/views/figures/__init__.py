@@ -40,16 +40,5 @@ __all__ = [
     "GUTTER_PX",
     "LANE_PX",
     "MARGIN_PX",
-    *lazy(
-        __name__,
-        {
-            "drawn": "Drawn standalone",
-            "flame": "flame_difference flame_figure",
-            "idle": "idle_figure layers_figure",
-            "input": "input_figure pipeline_figure queues_figure",
-            "memory": "levels_figure memory_flow_figure",
-            "roofline": "roofline_figure",
-            "steps": "distributed_figure kernels_figure operators_figure steps_figure",
-        },
-    ),
+    *lazy(__name__),
 ]
