@@ -18,6 +18,7 @@ from ..busy_time import device_of
 from ..device.kernel_launches import launch_calls
 from ..scope import Numbers, Scope, WindowLike, ints, on_device, on_host, recorded_table, texts
 from ..time.phases import stepping_track
+from ..work.formulas import element_bytes
 
 _MARKS: Final = (
     "crossdevicereduce:all_reduce allreduce:all_reduce reducescatter:reduce_scatter allgather:all_gather "
@@ -33,25 +34,12 @@ SYMMETRIC: Final = frozenset(
 """Operations that no rank can end before every rank has started."""
 
 _SEPARATORS: Final = re.compile(r"[_\s-]")
-_ELEMENT_BYTES: Final = (
-    (re.compile(r"float8|int8|uint8|char|byte|bool"), 1),
-    (re.compile(r"bfloat16|bf16|half|float16|f16|int16|short"), 2),
-    (re.compile(r"complexdouble|complex128"), 16),
-    (re.compile(r"double|float64|f64|int64|long|complex"), 8),
-    (re.compile(r"float|int|f32|u32"), 4),
-)
 
 
 def operation_of(name: str) -> str:
     """Return the collective that the name of a kernel, range or argument refers to; else the name itself."""
     bare = _SEPARATORS.sub("", function_name(name).lower())
     return next((word for mark, word in _OPERATIONS if mark in bare), name)
-
-
-def element_bytes(dtype: str) -> int:
-    """Return the size in bytes of an element type, as spelt by torch or C++; 0 if unknown."""
-    lowered = dtype.lower()
-    return next((size for pattern, size in _ELEMENT_BYTES if pattern.search(lowered)), 0)
 
 
 def elements(shapes: str) -> int:

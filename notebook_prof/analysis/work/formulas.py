@@ -14,14 +14,13 @@ from ... import extensions
 
 Shape: TypeAlias = tuple[int, ...]
 
-_ELEMENT_BYTES: Final = {
-    **dict.fromkeys(("bool", "char", "signed char", "unsigned char", "int8", "uint8", "byte"), 1),
-    **dict.fromkeys(("short", "int16", "half", "float16", "bfloat16"), 2),
-    **dict.fromkeys(("int", "int32", "float", "float32"), 4),
-    **dict.fromkeys(("long", "long int", "long long", "int64", "double", "float64", "complex<float>"), 8),
-    "complex<double>": 16,
-}
-_FLOAT8: Final = re.compile(r"float8|quint8|qint8", re.IGNORECASE)
+_ELEMENT_BYTES: Final = (
+    (re.compile(r"float8|int8|uint8|char|byte|bool"), 1),
+    (re.compile(r"bfloat16|bf16|half|float16|f16|int16|short"), 2),
+    (re.compile(r"complex<?double|complex128"), 16),
+    (re.compile(r"double|float64|f64|int64|long|complex"), 8),
+    (re.compile(r"float|int|f32|u32"), 4),
+)
 _NUMBER: Final = re.compile(r"-?\d+")
 _NO_TENSOR: Final = frozenset({"", "Scalar", "ScalarList"})
 
@@ -55,7 +54,7 @@ class Call:
         types = json.loads(dtypes) if dtypes else None
         if types is None or len(types) != len(sizes):
             types = ["unknown" if size else "Scalar" for size in sizes]
-        elements = [_size(str(text)) for text in types]
+        elements = [0 if text in _NO_TENSOR else element_bytes(str(text)) or 4 for text in types]
         values = [str(value) for value in json.loads(concrete)] if concrete else []
         return cls(name.removeprefix("aten::"), sizes, elements, values)
 
@@ -103,13 +102,10 @@ def _shape(entry: Any) -> Any:
     return tuple(int(size) for size in entry)
 
 
-def _size(text: str) -> float:
-    if text in _NO_TENSOR:
-        return 0
-    word = text.removeprefix("c10::").lower()
-    if _FLOAT8.search(word):
-        return 1
-    return _ELEMENT_BYTES.get(word, 4)
+def element_bytes(dtype: str) -> int:
+    """Return the size in bytes of an element type, as spelt by torch or C++; 0 if unknown."""
+    lowered = dtype.lower()
+    return next((size for pattern, size in _ELEMENT_BYTES if pattern.search(lowered)), 0)
 
 
 # Work of operators that touch each element a fixed number of times.
