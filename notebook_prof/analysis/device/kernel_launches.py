@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
@@ -72,6 +73,24 @@ def launch_names(trace: Trace) -> set[str]:
     with_kernel = np.bincount(codes, starts[calls], minlength=len(name.cat.categories))
     often = name.cat.categories[2 * with_kernel > count]
     return by_name | {str(word) for word in often if not _MAY_START_NOTHING.search(str(word))}
+
+
+GRAPH_CAPTURE: Final = re.compile(r"(?:cuda|cu|hip)Stream(Begin|End)Capture(?:_\w+)?")
+NO_END: Final = np.iinfo(np.int64).max
+"""End of a graph capture that was still under way at the end of the recording."""
+
+
+def graph_captures(host: Scope) -> Iterator[tuple[int, IntArray, IntArray]]:
+    """Yield each thread that captured graphs, and the starts and ends of its captures, in ns."""
+
+    def calls(kind: str) -> Scope:
+        return host.only(host.named(lambda name: (m := GRAPH_CAPTURE.fullmatch(name)) and m[1] == kind))
+
+    starts, stops = calls("Begin"), calls("End")
+    for thread in np.unique(starts.ints("track")).tolist():
+        begins = starts.ts[starts.ints("track") == thread]
+        ends = np.sort(stops.end[stops.ints("track") == thread])
+        yield thread, begins, np.append(ends, NO_END)[np.searchsorted(ends, begins)]
 
 
 def least_launch_delay(trace: Trace) -> int | None:

@@ -15,7 +15,7 @@ from ...trace.arrays import BoolArray
 from ...trace.intervals import NOTHING, first_claims
 from ...trace.schema import Table
 from ..busy_time import busy_within
-from ..device.kernel_launches import launch_calls
+from ..device.kernel_launches import GRAPH_CAPTURE, NO_END, graph_captures, launch_calls
 from ..scope import Scope, WindowLike, bounds, length_within, on_device, on_host, step_spans
 from .host_states import copy_calls, waiting
 from .phases import stepping_track
@@ -44,7 +44,6 @@ LOADING: Final = re.compile(
 )
 _CONTEXT: Final = re.compile(r"cuCtxCreate\w*|cuDevicePrimaryCtxRetain\w*|cuInit|hipInit|hipCtxCreate")
 _INSTANTIATE: Final = re.compile(r"(?:cuda|cu|hip)Graph(?:Instantiate\w*|ExecUpdate\w*|Upload\w*)")
-_CAPTURE: Final = re.compile(r"(?:cuda|cu|hip)Stream(Begin|End)Capture(?:_\w+)?")
 _ENOUGH: Final = 4
 _COLUMNS: Final = Table.of("one_time", "kind:str name:str count:int64 ts:int64 total_ns:int64 share:float64")
 
@@ -136,7 +135,7 @@ def _by_kind(trace: Trace) -> dict[str, tuple[Scope, Intervals]]:
     whole = {kind: (stepping.only(mask), stepping.open(mask)) for kind, mask in keep.items()}
     captures = _captures(stepping)
     if len(captures[0]):
-        ends = stepping.only(keep["graph-capture"] | stepping.named(_CAPTURE.fullmatch))
+        ends = stepping.only(keep["graph-capture"] | stepping.named(GRAPH_CAPTURE.fullmatch))
         whole["graph-capture"] = (ends, add(whole["graph-capture"][1], captures))
     return whole
 
@@ -168,16 +167,10 @@ def _unusual(trace: Trace, thread: Scope) -> BoolArray:
 
 def _captures(stepping: Scope) -> Intervals:
     """Return the intervals from the start of each graph capture to its end, on the same thread."""
-    names = stepping.slices["name"].cat.categories
-    kinds = [match[1] if (match := _CAPTURE.fullmatch(str(name))) else "" for name in names]
-    kind = np.array([*kinds, ""])[stepping.codes("name")]
     captures = NOTHING
-    for track in np.unique(stepping.ints("track")[kind != ""]):
-        here = stepping.ints("track") == track
-        begins, ends = stepping.ts[here & (kind == "Begin")], np.sort(stepping.end[here & (kind == "End")])
-        at = np.searchsorted(ends, begins)
-        closed = at < len(ends)
-        captures = add(captures, union(begins[closed], ends[at[closed]]))
+    for _, begins, ends in graph_captures(stepping):
+        closed = ends < NO_END
+        captures = add(captures, union(begins[closed], ends[closed]))
     return captures
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
@@ -15,6 +14,7 @@ from ...units import format_count, format_items, format_ns, format_share
 from ..device.busy import device_attributes
 from ..device.kernel_launches import (
     GRAPH_LAUNCH,
+    graph_captures,
     launch_calls,
     launch_names,
     launching_rows,
@@ -29,8 +29,6 @@ CLOCK_NOISE_NS: Final = 1_000
 MUCH: Final = 0.01
 """Share of device time from which unknown or overlapping work is a loss, not just information."""
 
-_CAPTURE_BEGIN: Final = re.compile(r"(?:cuda|cu|hip)StreamBeginCapture(?:_\w+)?")
-_CAPTURE_END: Final = re.compile(r"(?:cuda|cu|hip)StreamEndCapture(?:_\w+)?")
 _FRAMEWORK: Final = ("operator", "collective", "module", "annotation", "python")
 
 
@@ -166,13 +164,9 @@ def _lost_kernels(trace: Trace, work: Scope, window: WindowLike) -> Iterator[Sta
 
 def _while_capturing(trace: Trace, calls: Scope) -> BoolArray:
     """Return a mask of the calls during a graph capture on their thread: they start nothing."""
-    host = on_host(trace)
-    starts, stops = (host.only(host.named(pattern.fullmatch)) for pattern in (_CAPTURE_BEGIN, _CAPTURE_END))
     captured = np.zeros(len(calls.rows), dtype=bool)
-    for thread in np.unique(starts.ints("track")):
-        begins, ends = (np.sort(scope.ts[scope.ints("track") == thread]) for scope in (starts, stops))
-        until = np.append(ends, np.iinfo(np.int64).max)[np.searchsorted(ends, begins)]
-        captured |= contains(union(begins, until), calls.ts) & (calls.ints("track") == thread)
+    for thread, begins, ends in graph_captures(on_host(trace)):
+        captured |= contains(union(begins, ends), calls.ts) & (calls.ints("track") == thread)
     return captured
 
 
