@@ -10,7 +10,8 @@ import pandas as pd
 
 from ...errors import OptionError, check_option
 from ...trace import Trace, Window
-from ...trace.arrays import BoolArray, IntArray, number_rows
+from ...trace.arrays import IntArray, number_rows
+from ..grouping import nested_in_own_group
 from ..scope import Numbers, Scope, Texts, WindowLike, bounds, on_device, on_host
 from .line_calls import shown_frames
 from .stack_nodes import device_sums, node_sums, placed, stack_nodes, with_children
@@ -165,7 +166,7 @@ def with_callers(
         of[rows], at[rows] = made + code, up[at[rows]]
         # a node inside its own kind stays so with more callers, so only the others are checked again
         again = rows if level == 0 else rows[~outermost[rows]]
-        outermost[again] = ~_inside_own(of, up, again)
+        outermost[again] = ~nested_in_own_group(of, up, again)[again]
         for name, values in weights.items():
             counted = outermost[rows] if name in ("total_ns", "device_ns") else 1
             parts[name].append(np.bincount(code, values[rows] * counted).astype(np.int64))
@@ -243,18 +244,6 @@ def heaviest_of(tree: pd.DataFrame, name: str | None = None, by: str = "total_ns
     rows = tree.iloc[path].reset_index(drop=True)
     above = np.arange(len(rows)) - 1
     return rows.assign(node=np.arange(len(rows)), parent=pd.arrays.IntegerArray(above, above < 0))
-
-
-def _inside_own(kind: IntArray, up: IntArray, nodes: IntArray) -> BoolArray:
-    """Return a mask of the nodes that have a direct or indirect caller of the same kind."""
-    inside = np.zeros(len(kind), dtype=bool)
-    rows, above = nodes, up[nodes]
-    while len(rows):
-        rows, above = rows[above >= 0], above[above >= 0]
-        same = kind[above] == kind[rows]
-        inside[rows[same]] = True
-        rows, above = rows[~same], up[above[~same]]
-    return inside[nodes]
 
 
 def _listed(table: pd.DataFrame, *, totals: bool) -> pd.DataFrame:

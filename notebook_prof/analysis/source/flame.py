@@ -10,7 +10,7 @@ import pandas as pd
 
 from ...errors import OptionError, check_option, nearest
 from ...trace import Trace
-from ...trace.arrays import IntArray, number_rows, positions
+from ...trace.arrays import IntArray, distinct_paths, number_rows, positions
 from ..grouping import outermost, sums
 from ..scope import Numbers, Texts, WindowLike, many, on_device, on_host
 from .call_tree import call_tree, with_callers
@@ -181,10 +181,11 @@ def sandwich_of(tree: pd.DataFrame, names: list[str], metric: str = "self_ns") -
     own, whole = _METRICS[metric]
     up = tree["parent"].to_numpy(dtype=np.int64, na_value=-1)
     named = tree["name"].isin(names).to_numpy()
-    top = np.flatnonzero(outermost(up, named) == np.arange(len(tree)))
+    root = outermost(up, named)
+    top = np.flatnonzero(root == np.arange(len(tree)))
     label, _ = number_rows(tree["name"], tree["category"])
-    below = laid_out(_callees(tree, top, up, label, own))
     label[top] = label.max(initial=0) + 1  # one root, whatever their names and categories
+    below = laid_out(_callees(tree, root, up, label, own))
     above = with_callers(tree, top, label)
     total, up = above[whole].to_numpy(), above["parent"].to_numpy()
     value = total.copy()
@@ -202,20 +203,13 @@ def sandwich_of(tree: pd.DataFrame, names: list[str], metric: str = "self_ns") -
     return table.assign(share=table["total"] / max(everything, 1))
 
 
-def _callees(tree: pd.DataFrame, top: IntArray, up: IntArray, label: IntArray, own: str) -> pd.DataFrame:
-    """Merge the rows below `top`, whose rows become the root."""
-    of = np.full(len(tree) + 1, -1, dtype=np.int64)  # the last entry is for no parent
-    of[top] = 0
-    depth, made = np.zeros(len(tree), np.int64), min(len(top), 1)
-    todo = np.flatnonzero(of[:-1] < 0)
-    # a row comes before those below it, so each round goes one level down
-    while len(now := todo[of[up[todo]] >= 0]):
-        code, keys = pd.factorize(of[up[now]] * (int(label.max()) + 1) + label[now])
-        of[now], made = made + code, made + len(keys)
-        depth[now] = depth[up[now]] + 1
-        todo = todo[of[todo] < 0]
-    rows = np.flatnonzero(of[:-1] >= 0)
-    first = rows[np.unique(of[rows], return_index=True)[1]]
-    value, count = (sums(of[rows], tree[name].to_numpy()[rows], made) for name in (own, "count"))
-    table = tree[["name", "category"]].iloc[first].reset_index(drop=True)
-    return table.assign(parent=of[up[first]], depth=depth[first], value=value, count=count)
+def _callees(tree: pd.DataFrame, root: IntArray, up: IntArray, label: IntArray, own: str) -> pd.DataFrame:
+    """Merge the rows at and below those that are their own `root`, by the path of labels from there."""
+    rows = np.flatnonzero(root >= 0)
+    depth = tree["depth"].to_numpy()
+    depth = (depth - depth[root])[rows]
+    above = np.where(depth > 0, np.searchsorted(rows, up[rows]), -1)
+    node, parent, first = distinct_paths(label[rows], above, depth)
+    value, count = (sums(node, tree[name].to_numpy()[rows], len(first)) for name in (own, "count"))
+    table = tree[["name", "category"]].iloc[rows[first]].reset_index(drop=True)
+    return table.assign(parent=parent, depth=depth[first], value=value, count=count)
