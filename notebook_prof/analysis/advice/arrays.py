@@ -232,8 +232,6 @@ def _called_in(calls: pd.DataFrame, module: str, *functions: str) -> np.ndarray[
     if not len(calls):  # the usual case; comparing texts takes a millisecond even if there are none
         return np.zeros(0, dtype=bool)
     inside = (calls["module"] == module) | calls["module"].str.startswith(f"{module}.")
-    if module == "pandas.core.arrays.numpy_":
-        inside = calls["module"] == module
     last = calls["function"].str.rsplit(".", n=1).str[-1]
     return np.asarray((inside & last.isin(functions)).to_numpy(), dtype=bool)
 

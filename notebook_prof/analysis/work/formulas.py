@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
+import numpy as np
+
 from ... import extensions
 
 Shape: TypeAlias = tuple[int, ...]
@@ -110,10 +112,13 @@ def element_bytes(dtype: str) -> int:
 
 # Work of operators that touch each element a fixed number of times.
 
-_NORM_FLOPS: Final = 5  # sum, sum of squares, difference, scale, shift
-_NORM_BACKWARD_FLOPS: Final = 8  # two sums of products, and the forward's last three again for each
-_SOFTMAX_FLOPS: Final = 4  # maximum, difference, exponential, sum or quotient
-_SOFTMAX_BACKWARD_FLOPS: Final = 3
+_FLOPS: Final = {
+    # statistics, difference, scale, shift; two sums of products, and the forward's last three for each
+    "norm": (5, 8),
+    # maximum, difference, exponential, sum or quotient
+    "softmax": (4, 3),
+}
+"""Operations per element, forward and backward."""
 
 
 def elementwise(call: Call) -> CallWork | None:
@@ -125,27 +130,19 @@ def elementwise(call: Call) -> CallWork | None:
     if call.name.startswith("_f"):  # _foreach_*, _fused_*: lists of tensors, written in place or anew
         elements = call.elements_of(tensors[0])
     else:
-        elements = math.prod(_broadcast([call.tensor(at) for at in tensors]))
+        elements = math.prod(np.broadcast_shapes(*map(call.tensor, tensors)))
     inputs = len(tensors) + (len(tensors) == 1 and call.name.rstrip("_") in ("mul", "add", "div", "sub"))
     flops = elements * (max(inputs, 2) - 1)
     return CallWork("elementwise", flops, call.bytes_of() + elements * call.element_bytes[tensors[0]])
 
 
-def norm(call: Call) -> CallWork | None:
-    """Count 5 operations per element (statistics, difference, scale, shift), 8 in the backward."""
-    backward = call.name.endswith("backward")
+def normalisation(call: Call) -> CallWork | None:
+    """Count some operations per element of a norm or a softmax."""
+    kind = "softmax" if "softmax" in call.name or call.name == "logsumexp" else "norm"
     elements = call.elements_of(0)
-    each = _NORM_BACKWARD_FLOPS if backward else _NORM_FLOPS
+    each = _FLOPS[kind]["backward" in call.name]
     written = elements * call.item_bytes()
-    return CallWork("norm", each * elements, call.bytes_of() + written) if elements else None
-
-
-def softmax(call: Call) -> CallWork | None:
-    """Count 4 operations per element, 3 in the backward."""
-    elements = call.elements_of(0)
-    each = _SOFTMAX_BACKWARD_FLOPS if "backward" in call.name else _SOFTMAX_FLOPS
-    written = elements * call.item_bytes()
-    return CallWork("softmax", each * elements, call.bytes_of() + written) if elements else None
+    return CallWork(kind, each * elements, call.bytes_of() + written) if elements else None
 
 
 def reduction(call: Call) -> CallWork | None:
@@ -193,12 +190,6 @@ def copy(call: Call) -> CallWork | None:
     if call.name == "copy_":
         return CallWork("copy", 0, call.bytes_of(0, 1))
     return CallWork("copy", 0, 2 * call.bytes_of()) if call.bytes_of() else None
-
-
-def _broadcast(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
-    width = max(map(len, shapes), default=0)
-    padded = [(1,) * (width - len(shape)) + shape for shape in shapes]
-    return tuple(0 if 0 in sizes else max(sizes) for sizes in zip(*padded, strict=True))
 
 
 # Work of matrix products, convolutions and attention.
@@ -301,10 +292,7 @@ def _product(a: Shape, b: Shape) -> Shape:
     """Return the shape of a matrix product, with batches broadcast as torch.matmul does."""
     rows = (a[-2],) if len(a) > 1 else ()
     columns = (b[-1],) if len(b) > 1 else ()
-    outer, inner = a[:-2], b[:-2]
-    width = max(len(outer), len(inner))
-    padded = ((1,) * (width - len(side)) + side for side in (outer, inner))
-    return (*(max(pair) for pair in zip(*padded, strict=True)), *rows, *columns)
+    return (*np.broadcast_shapes(a[:-2], b[:-2]), *rows, *columns)
 
 
 def _output(call: Call, x: Shape, w: Shape) -> tuple[Shape, bool] | None:
@@ -349,8 +337,8 @@ _FORMULAS: Final[tuple[tuple[str, Formula], ...]] = (
     (r"convolution_backward(?:_overrideable)?", convolution_backward),
     (r"(?:_?scaled_dot_product|_flash|_efficient)\w*attention\w*", attention),
     (r"(?:native_|cudnn_|miopen_|_fused_)?(?:batch|layer|group|instance|rms)_norm(?:_backward)?"
-     r"|_batch_norm_(?:impl_index|with_update)(?:_backward)?", norm),
-    (r"_?(?:log_)?softmax(?:_backward_data)?|logsumexp", softmax),
+     r"|_batch_norm_(?:impl_index|with_update)(?:_backward)?", normalisation),
+    (r"_?(?:log_)?softmax(?:_backward_data)?|logsumexp", normalisation),
     (r"(?:_?adaptive_)?(?:max|avg)_pool[123]d(?:_with_indices)?(?:_backward)?"
      r"|_adaptive_avg_pool[123]d(?:_backward)?", pooling),
     (r"embedding|embedding_dense_backward|index_select", embedding),
