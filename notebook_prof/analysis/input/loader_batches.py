@@ -59,30 +59,22 @@ def _batches(trace: Trace) -> pd.DataFrame:
     if table is None:
         return BATCHES.empty()
     table = table.sort_values(["iterator", "epoch", "batch"], kind="stable").reset_index(drop=True)
-
-    def between(begin: str, end: str) -> Any:
-        both = (table[begin] != MISSING) & (table[end] != MISSING)
-        return (table[end] - table[begin]).where(both)
-
-    requested = table["arrive_begin"].where(table["arrive_begin"] > table["send_end"], table["send_end"])
-    arrived = table["arrive_end"].where(table["arrive_end"] != MISSING) - requested.where(
-        requested != MISSING
-    )
-    ends = (table["sent"] + table["next_end"]).where(table["next_end"] != MISSING)
-    begins = (table["sent"] + table["next_begin"]).where(table["next_begin"] != MISSING)
+    known = table.astype("Int64")
+    known = known.mask(known == MISSING)
+    requested = known[["arrive_begin", "send_end"]].max(axis="columns")
+    begins, ends = (known["sent"] + known[name] for name in ("next_begin", "next_end"))
     after = begins.groupby([table["iterator"], table["epoch"]]).shift(-1)
-    as_recorded = ("cpu_ns", "delay_ns", "send_bytes", "receive_cpu_ns")
     columns = {
         **{name: table[name] for name in ("loader", "iterator", "epoch", "batch")},
-        "worker": table["worker"].where(table["worker"] >= 0),
-        "pid": table["pid"].where(table["pid"] > 0),
-        "ts": (table["sent"] + table["begin"]).where(table["begin"] != MISSING),
-        "items_ns": between("begin", "collate"),
-        "collate_ns": between("collate", "end"),
-        **{name: table[name].where(table[name] != MISSING) for name in as_recorded},
-        "send_ns": between("send_begin", "send_end"),
-        "receive_ns": arrived.where(table["send_end"] != MISSING).clip(lower=0),
-        "wait_ns": between("next_begin", "next_end"),
+        "worker": known["worker"].mask(known["worker"] < 0),
+        "pid": known["pid"].mask(known["pid"] <= 0),
+        "ts": known["sent"] + known["begin"],
+        "items_ns": known["collate"] - known["begin"],
+        "collate_ns": known["end"] - known["collate"],
+        **{name: known[name] for name in ("cpu_ns", "delay_ns", "send_bytes", "receive_cpu_ns")},
+        "send_ns": known["send_end"] - known["send_begin"],
+        "receive_ns": (known["arrive_end"] - requested).mask(known["send_end"].isna()).clip(lower=0),
+        "wait_ns": known["next_end"] - known["next_begin"],
         "next_ts": begins,
         "loop_ns": (after - ends).clip(lower=0),
         "failed": table["status"] == 1,

@@ -40,20 +40,17 @@ class Lives(NamedTuple):
 
 def lives(events: pd.DataFrame) -> Lives:
     """Pair the events at each address: a block lives from its allocation to the next event there."""
-    addr, device = events["addr"].to_numpy(), events["device"].to_numpy()
-    ts, size = events["ts"].to_numpy(), events["bytes"].to_numpy()
+    addr, device, ts, size = (events[name].to_numpy() for name in ("addr", "device", "ts", "bytes"))
     order = np.lexsort((addr, device))
-    addr, device, ts, size = addr[order], device[order], ts[order], size[order]
-    same = (addr[1:] == addr[:-1]) & (device[1:] == device[:-1])
-    last = min(len(ts), 1)
-    next_ts = np.append(np.where(same, ts[1:], FOREVER), np.full(last, FOREVER))
-    next_event = np.append(np.where(same, order[1:], -1), np.full(last, -1))
-    born, orphan = size > 0, (size < 0) & ~np.append(np.zeros(last, bool), same)
+    same = (np.diff(addr[order]) == 0) & (np.diff(device[order]) == 0)
+    after, first = np.full(len(order), -1), np.ones(len(order), dtype=bool)
+    after[:-1][same], first[1:] = order[1:][same], ~same
+    born, orphan = size[order] > 0, (size[order] < 0) & first
     return Lives(
         np.concatenate([order[born], order[orphan]]),
-        np.concatenate([ts[born], np.full(int(orphan.sum()), -1)]),
-        np.concatenate([next_ts[born], ts[orphan]]),
-        np.concatenate([next_event[born], order[orphan]]),
+        np.concatenate([ts[order[born]], np.full(int(orphan.sum()), -1)]),
+        np.concatenate([np.append(ts, FOREVER)[after[born]], ts[order[orphan]]]),
+        np.concatenate([after[born], order[orphan]]),
     )
 
 

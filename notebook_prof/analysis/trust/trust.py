@@ -276,7 +276,6 @@ def _late_samples(trace: Trace) -> Iterator[Statement]:
         )
 
 
-_COVERED_ELSEWHERE = frozenset({"device-work-without-launch", "partial-step", "no-warmup"})
 _ORDER = {"error": 0, "loss": 1, "info": 2}
 
 
@@ -322,7 +321,7 @@ def trust(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     >>> trust(trace)[["code", "count", "device_share"]].values.tolist()
     [['kernels-lost-at-end', 1, 0.5], ['operator-unknown', 1, 1.0]]
     """
-    reported = (one for one in trace.report if one.severity != "info" and one.code not in _COVERED_ELSEWHERE)
+    reported = (one for one in trace.report if one.severity != "info")
     findings = [*device_findings(trace, window), *run_findings(trace, window), *reported]
     findings.sort(key=lambda finding: _ORDER[finding.severity])
     return TRUST.frame({name: [getattr(finding, name) for finding in findings] for name in TRUST.names})
