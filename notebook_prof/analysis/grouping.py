@@ -13,7 +13,7 @@ import pandas as pd
 from ..errors import checked_columns
 from ..labels import merged_name
 from ..trace import inherit
-from ..trace.arrays import BoolArray, IntArray
+from ..trace.arrays import BoolArray, IntArray, optional
 from ..trace.intervals import as_ints
 from .scope import ints, texts
 
@@ -169,4 +169,4 @@ def _present(codes: IntArray) -> tuple[IntArray, IntArray]:
 def _values(slices: pd.DataFrame, column: str, codes: IntArray) -> Any:
     if column in _TEXT:
         return texts(slices[column], codes)
-    return pd.arrays.IntegerArray(codes, codes < 0)
+    return optional(codes)

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ...trace import Trace
-from ...trace.arrays import IntArray
+from ...trace.arrays import IntArray, optional
 from ...trace.schema import Table
 from ..scope import Numbers, WindowLike, sharing
 from .dependences import Dependences
@@ -83,14 +83,14 @@ def hops_table(graph: Dependences, spans: Sequence[PathSpan]) -> pd.DataFrame:
 
     return HOP_TABLE.frame(
         {
-            "step": pd.arrays.IntegerArray(number, number < 0),
+            "step": optional(number, "Int32"),
             "at_ns": hops.when,
             "why": pd.Categorical.from_codes(hops.kind, categories=list(HOPS)),
             "resource": resource(hops.track),
-            "slice": pd.arrays.IntegerArray(hops.slice, hops.slice < 0),
+            "slice": optional(hops.slice),
             "name": words[codes[hops.slice]],
             "cause_resource": resource(hops.cause_track),
-            "cause_slice": pd.arrays.IntegerArray(hops.cause, hops.cause < 0),
+            "cause_slice": optional(hops.cause),
             "cause_name": words[codes[hops.cause]],
             "margin_ns": pd.arrays.IntegerArray(hops.margin, hops.margin >= FAR),
             "near_tie": hops.margin < 2 * graph.latencies.noise,

@@ -12,7 +12,7 @@ import pandas as pd
 
 from ...errors import OptionError, SelectionError, checked_columns, nearest
 from ...trace import Trace, Window
-from ...trace.arrays import IntArray, positions
+from ...trace.arrays import IntArray, optional, positions
 from ...trace.schema import Table
 from ..scope import Numbers, WindowLike, ints, many, sharing, step_spans
 from .dependences import Dependences, dependences
@@ -228,12 +228,12 @@ def pieces_table(graph: Dependences, spans: Sequence[PathSpan]) -> pd.DataFrame:
     keys, labels = resource_names(trace)
     return PIECES.frame(
         {
-            "step": pd.arrays.IntegerArray(step, step < 0),
+            "step": optional(step, "Int32"),
             "start_ns": pieces.start,
             "end_ns": pieces.end,
             "dur_ns": pieces.end - pieces.start,
             "class": pd.Categorical.from_codes(class_codes(graph, pieces), categories=list(CLASSES)),
-            "slice": pd.arrays.IntegerArray(pieces.row, pieces.row < 0),
+            "slice": optional(pieces.row),
             "track": pd.arrays.IntegerArray(track.astype(np.int32), track < 0),
             "resource": pd.Categorical.from_codes(positions(keys, track), categories=labels),
             **{name: trace.slices[name].array.take(pieces.row, allow_fill=True) for name in _OF_SLICES},

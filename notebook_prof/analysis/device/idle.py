@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ...trace import Trace, complement, union
-from ...trace.arrays import BoolArray, IntArray
+from ...trace.arrays import BoolArray, IntArray, optional
 from ...trace.intervals import as_ints, first_claims
 from ...trace.schema import Table
 from ..busy_time import device_of, device_window
@@ -87,8 +87,8 @@ def device_idle(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     table["cause"] = make(largest, categories=list(CAUSES))
     for name in CAUSES:
         table[cause_column(name)] = spent[name]
-    table["next"] = pd.arrays.IntegerArray(after, after < 0)
-    table["launch"] = pd.arrays.IntegerArray(launch, launch < 0)
+    table["next"] = optional(after)
+    table["launch"] = optional(launch)
     beyond = pd.Series(np.where(after < 0, len(trace.slices), after))
     for column in ("step", "phase"):
         table[column] = trace.slices[column].reindex(beyond.to_numpy()).reset_index(drop=True)

@@ -11,7 +11,7 @@ import pandas as pd
 
 from ...errors import OptionError, nearest
 from ...trace import PHASES, Trace, Window
-from ...trace.arrays import BoolArray, IntArray
+from ...trace.arrays import BoolArray, IntArray, optional
 from ...trace.nesting import climb
 from ...trace.schema import Table
 from ...units import parse_ns
@@ -188,16 +188,16 @@ def block_table(trace: Trace, events: pd.DataFrame, blocks: Lives) -> pd.DataFra
         "bytes": np.abs(events["bytes"].to_numpy()[blocks.event]),
         "birth_ts": pd.arrays.IntegerArray(np.where(early, 0, blocks.birth), early),
         "death_ts": pd.arrays.IntegerArray(np.where(late, 0, blocks.death), late),
-        "slice": pd.arrays.IntegerArray(born, born < 0),
-        "freed_slice": pd.arrays.IntegerArray(died, died < 0),
+        "slice": optional(born),
+        "freed_slice": optional(died),
         "kind": pd.Categorical.from_codes(block_kinds(trace, events, blocks), categories=list(KINDS)),
     }
     labels = {"operator": ("name", born), "freed_by": ("name", died)}
     labels |= {name: (name, born) for name in ("module", "phase", "line")}
     for column, (source, at) in labels.items():
         data[column] = texts(slices[source], np.append(slices[source].cat.codes.to_numpy(), -1)[at])
-    number = np.append(ints(slices["step"]), -1)[born].astype(np.int32)
-    return pd.DataFrame(data | {"step": pd.arrays.IntegerArray(number, number < 0)})
+    data["step"] = optional(np.append(ints(slices["step"]), -1)[born], "Int32")
+    return pd.DataFrame(data)
 
 
 def chosen_events(trace: Trace, window: WindowLike, step: Numbers, phase: Texts) -> BoolArray:

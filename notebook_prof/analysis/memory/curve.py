@@ -10,7 +10,7 @@ import pandas as pd
 
 from ...errors import checked_columns
 from ...trace import Trace, Window
-from ...trace.arrays import BoolArray, IntArray
+from ...trace.arrays import BoolArray, IntArray, optional
 from ...trace.schema import Table
 from ...units import parse_ns
 from ..scope import WindowLike, steps_at
@@ -153,8 +153,7 @@ def memory_peak(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     above = (table["peak_bytes"] - table["base_bytes"]).to_numpy(dtype=np.int64)
     most = EVENT_BYTES * _events_until(trace, table["ts"].to_numpy())
     table["recorder_bytes"] = np.where(table["source"] == "rss", np.clip(most, 0, np.maximum(above, 0)), 0)
-    step = steps_at(trace, table["ts"].to_numpy()).astype(np.int32)
-    table["step"] = pd.arrays.IntegerArray(step, step < 0)
+    table["step"] = optional(steps_at(trace, table["ts"].to_numpy()), "Int32")
     return table
 
 

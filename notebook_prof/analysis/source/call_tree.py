@@ -10,7 +10,7 @@ import pandas as pd
 
 from ...errors import OptionError, check_option
 from ...trace import Trace, Window
-from ...trace.arrays import IntArray, number_rows
+from ...trace.arrays import IntArray, number_rows, optional
 from ..grouping import nested_in_own_group
 from ..scope import Numbers, Scope, Texts, WindowLike, bounds, on_device, on_host
 from .line_calls import shown_frames
@@ -242,8 +242,7 @@ def heaviest_of(tree: pd.DataFrame, name: str | None = None, by: str = "total_ns
             path.append(int(below[np.argmax(weight[below])]))
             below = np.flatnonzero(up == path[-1])
     rows = tree.iloc[path].reset_index(drop=True)
-    above = np.arange(len(rows)) - 1
-    return rows.assign(node=np.arange(len(rows)), parent=pd.arrays.IntegerArray(above, above < 0))
+    return rows.assign(node=np.arange(len(rows)), parent=optional(np.arange(len(rows)) - 1))
 
 
 def _listed(table: pd.DataFrame, *, totals: bool) -> pd.DataFrame:
@@ -258,8 +257,7 @@ def _listed(table: pd.DataFrame, *, totals: bool) -> pd.DataFrame:
     position, _ = placed(parent, depth, size, [-table[name].to_numpy() for name in keys], gap=1)
     order = np.argsort(position)
     table = table.iloc[order].reset_index(drop=True)
-    above = np.append(position, -1)[parent[order]]
-    table["parent"] = pd.arrays.IntegerArray(above, above < 0)
+    table["parent"] = optional(np.append(position, -1)[parent[order]])
     table["node"] = np.arange(len(table))
     whole = table.loc[table["depth"] == 0, keys[0]].sum()
     table["share"] = table[keys[0]] / max(int(whole), 1)

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from ...trace import Trace
+from ...trace.arrays import optional
 from ...trace.schema import Table
 from ..scope import WindowLike, recorded_table, steps_at
 
@@ -65,11 +66,10 @@ def compilations(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     if window is not None:
         table = table[(table["ts"] >= window[0]) & (table["ts"] < window[1])]
     table = table.sort_values("ts", kind="stable")
-    step = steps_at(trace, table["ts"].to_numpy())
     return COMPILATIONS.frame(
         {
             **{name: table[name].to_numpy() for name in COMPILATIONS.names if name in table},
-            "step": pd.arrays.IntegerArray(step, step < 0),
+            "step": optional(steps_at(trace, table["ts"].to_numpy())),
             "place": _places(table["file"], table["line"]),
             "guard_place": _places(table["guard_file"], table["guard_line"]),
         }

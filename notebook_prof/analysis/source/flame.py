@@ -10,7 +10,7 @@ import pandas as pd
 
 from ...errors import OptionError, check_option, nearest
 from ...trace import Trace
-from ...trace.arrays import IntArray, distinct_paths, number_rows, positions
+from ...trace.arrays import IntArray, distinct_paths, number_rows, optional, positions
 from ..grouping import outermost, sums
 from ..scope import Numbers, Texts, WindowLike, many, on_device, on_host
 from .call_tree import call_tree, with_callers
@@ -111,8 +111,7 @@ def laid_out(table: pd.DataFrame, *, heaviest_first: bool = True) -> pd.DataFram
     total = with_children(parent, depth, table["value"].to_numpy())
     start, rows = placed(parent, depth, total, [-total if heaviest_first else np.arange(len(total))])
     table = table.assign(total=total, start=start).iloc[rows].reset_index(drop=True)
-    above = positions(rows, parent[rows])
-    table["parent"] = pd.arrays.IntegerArray(above, above < 0)
+    table["parent"] = optional(positions(rows, parent[rows]))
     table.insert(0, "node", np.arange(len(table)))
     roots = table.loc[table["depth"] == 0, "total"].sum()
     table["share"] = table["total"] / max(int(roots), 1)

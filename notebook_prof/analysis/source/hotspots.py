@@ -10,7 +10,7 @@ import pandas as pd
 
 from ...errors import check_option
 from ...trace import Trace, nest
-from ...trace.arrays import IntArray
+from ...trace.arrays import IntArray, optional
 from ...trace.intervals import as_ints
 from ..grouping import covered, covered_by_code, sums
 from ..scope import Numbers, Scope, Texts, WindowLike, on_host
@@ -147,7 +147,7 @@ def hotspots(
         {
             "name": pd.Series(words[name] if by == "operator" else where.function[frame], dtype="str"),
             "file": pd.Series(where.file[frame], dtype="str"),
-            "line": pd.arrays.IntegerArray(line, line < 0),
+            "line": optional(line),
         }
     )
     keys = ["name", "file", "line"]

@@ -9,7 +9,7 @@ import pandas as pd
 
 from ...errors import OptionError
 from ...trace import Trace, nest, source_lines, union
-from ...trace.arrays import BoolArray, IntArray, consecutive
+from ...trace.arrays import BoolArray, IntArray, consecutive, optional
 from ...trace.intervals import Intervals, as_ints, clip, length, subtract
 from ...trace.schema import Table
 from ..grouping import covered, covered_by_code, reach_before, sums
@@ -295,7 +295,7 @@ def lines_of_slices(
         {
             **descriptions,
             **dict.fromkeys(COSTS, nothing),
-            "count": pd.arrays.IntegerArray(count, count < 0),
+            "count": optional(count),
             "total_ns": total,
             "self_ns": sums(as_ints(code), own, size),
             "unrecorded_ns": nothing,

@@ -10,7 +10,7 @@ import pandas as pd
 
 from ...errors import check_option
 from ...trace import Intervals, Trace, add, overlap, subtract, union
-from ...trace.arrays import IntArray
+from ...trace.arrays import IntArray, optional
 from ...trace.intervals import first_claims
 from ...trace.taxonomy import STEP_PREFIX, call_category
 from ..busy_time import busy_within
@@ -184,8 +184,7 @@ def _spans(
 ) -> tuple[pd.arrays.IntegerArray, IntArray, IntArray]:
     if by == "trace":
         start, end = work.ts[:1], np.full(min(len(work.rows), 1), work.end.max(initial=0))
-        none = np.zeros(len(start), np.int32)
-        return pd.arrays.IntegerArray(none, none == 0), start, end
+        return optional(np.full(len(start), -1), "Int32"), start, end
     spans = step_spans(trace, window)
     number = spans["step"].to_numpy(np.int32)
     start, end = bounds(spans)
@@ -194,7 +193,7 @@ def _spans(
         end[-1] = max(int(end[-1]), int(launched.max(initial=0)))
         end[:-1] = np.maximum(start[1:], start[:-1])
     keep = np.isin(number, checked_numbers("step", step)) if step is not None else np.ones(len(end), bool)
-    return pd.arrays.IntegerArray(number[keep], number[keep] < 0), start[keep], end[keep]
+    return optional(number[keep], "Int32"), start[keep], end[keep]
 
 
 PARTS: Final = ("kernel", "memcpy", "memset", "communication", "runtime", "dataloader", "cpu")

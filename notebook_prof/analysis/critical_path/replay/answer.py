@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 
 from ....trace import Trace, nest
-from ....trace.arrays import IntArray
+from ....trace.arrays import IntArray, optional
 from ....trace.schema import TABLES, Table
 from ....units import format_ns, format_share
-from ...scope import bounds, once
+from ...scope import bounds, ints, once
 from ..dependences import Dependences, dependences
 from ..path import End, PathSpan, pieces_table
 from ..walk import walk
@@ -123,8 +123,7 @@ class WhatIf(Prediction):
         new = np.full(int(rows.max(initial=-1)) + 2, -1)
         new[rows] = np.arange(len(rows))
         table = _path(graph, self._spans.number, replace(after, last=new[after.last]))
-        old = np.append(rows, -1)[table["slice"].to_numpy(dtype=np.int64, na_value=-1)]
-        return table.assign(slice=pd.arrays.IntegerArray(old, old < 0))
+        return table.assign(slice=optional(np.append(rows, -1)[ints(table["slice"])]))
 
     @functools.cached_property
     def classes(self) -> pd.DataFrame:
@@ -227,7 +226,7 @@ def at_times(
     ts, dur = start[rows], end[rows] - start[rows]
     frame, annotation = ((slices["category"] == name).to_numpy() for name in ("python", "annotation"))
     nested = nest(slices["track"].to_numpy(), ts, dur, frame, annotation)
-    parent = pd.arrays.IntegerArray(nested.parent, nested.parent < 0)
+    parent = optional(nested.parent)
     slices = slices.assign(ts=ts, dur=dur, depth=nested.depth, parent=parent, self_ns=nested.self_ns)
     flows = trace.flows
     source, target = new_row[flows["src"].to_numpy()], new_row[flows["dst"].to_numpy()]
