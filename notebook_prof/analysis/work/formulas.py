@@ -71,6 +71,10 @@ class Call:
         shape = self.shapes[at]
         return sum(map(math.prod, shape)) if _is_list(shape) else math.prod(shape)
 
+    def largest(self) -> int:
+        """Return the number of elements of the largest argument."""
+        return max(map(self.elements_of, range(len(self.shapes))), default=0)
+
     def bytes_of(self, *at: int) -> float:
         """Return the bytes of these arguments (by default, of all)."""
         chosen = at or range(len(self.shapes))
@@ -112,13 +116,8 @@ def element_bytes(dtype: str) -> int:
 
 # Work of operators that touch each element a fixed number of times.
 
-_FLOPS: Final = {
-    # statistics, difference, scale, shift; two sums of products, and the forward's last three for each
-    "norm": (5, 8),
-    # maximum, difference, exponential, sum or quotient
-    "softmax": (4, 3),
-}
-"""Operations per element, forward and backward."""
+Formula: TypeAlias = Callable[[Call], "CallWork | None"]
+_BACKWARD: Final = re.compile("backward|_grad$")
 
 
 def elementwise(call: Call) -> CallWork | None:
@@ -136,13 +135,22 @@ def elementwise(call: Call) -> CallWork | None:
     return CallWork("elementwise", flops, call.bytes_of() + elements * call.element_bytes[tensors[0]])
 
 
-def normalisation(call: Call) -> CallWork | None:
-    """Count some operations per element of a norm or a softmax."""
-    kind = "softmax" if "softmax" in call.name or call.name == "logsumexp" else "norm"
-    elements = call.elements_of(0)
-    each = _FLOPS[kind]["backward" in call.name]
-    written = elements * call.item_bytes()
-    return CallWork(kind, each * elements, call.bytes_of() + written) if elements else None
+def per_element(kind: str, forward: int, backward: int) -> Formula:
+    """Return a formula that counts operations per element of the largest input."""
+
+    def formula(call: Call) -> CallWork | None:
+        elements = call.largest()
+        each = backward if _BACKWARD.search(call.name) else forward
+        written = elements * call.item_bytes()
+        return CallWork(kind, each * elements, call.bytes_of() + written) if elements else None
+
+    return formula
+
+
+# statistics, difference, scale, shift; backward two sums of products, and the forward's last three for each
+norm: Final = per_element("norm", 5, 8)
+# maximum, difference, exponential, sum or quotient
+softmax: Final = per_element("softmax", 4, 3)
 
 
 def reduction(call: Call) -> CallWork | None:
@@ -327,8 +335,6 @@ def _output(call: Call, x: Shape, w: Shape) -> tuple[Shape, bool] | None:
     return spatial, transposed
 
 
-Formula = Callable[[Call], "CallWork | None"]
-
 _FORMULAS: Final[tuple[tuple[str, Formula], ...]] = (
     (r"mm|addmm|bmm|baddbmm|addbmm|matmul|linear|mkldnn_linear|mv|addmv|dot|outer|_scaled_mm|_addmm_activation"
      r"|_int_mm", matmul),
@@ -337,8 +343,8 @@ _FORMULAS: Final[tuple[tuple[str, Formula], ...]] = (
     (r"convolution_backward(?:_overrideable)?", convolution_backward),
     (r"(?:_?scaled_dot_product|_flash|_efficient)\w*attention\w*", attention),
     (r"(?:native_|cudnn_|miopen_|_fused_)?(?:batch|layer|group|instance|rms)_norm(?:_backward)?"
-     r"|_batch_norm_(?:impl_index|with_update)(?:_backward)?", normalisation),
-    (r"_?(?:log_)?softmax(?:_backward_data)?|logsumexp", normalisation),
+     r"|_batch_norm_(?:impl_index|with_update)(?:_backward)?", norm),
+    (r"_?(?:log_)?softmax(?:_backward_data)?|logsumexp", softmax),
     (r"(?:_?adaptive_)?(?:max|avg)_pool[123]d(?:_with_indices)?(?:_backward)?"
      r"|_adaptive_avg_pool[123]d(?:_backward)?", pooling),
     (r"embedding|embedding_dense_backward|index_select", embedding),

@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
 from typing import Final
 
-from ...analysis.work.formulas import Call, CallWork, Shape, elementwise
-
-Formula = Callable[[Call], "CallWork | None"]
+from ...analysis.work.formulas import Call, CallWork, Formula, Shape, elementwise, norm, softmax
 
 
 def matmul(call: Call) -> CallWork | None:
@@ -40,21 +37,9 @@ def convolution_backward(call: Call) -> CallWork | None:
     return CallWork("convolution", flops, call.bytes_of() + written)
 
 
-def per_element(kind: str, forward: int, backward: int) -> Formula:
-    """Return a formula that counts operations per element of the largest input."""
-
-    def formula(call: Call) -> CallWork | None:
-        elements = _largest(call)
-        each = backward if call.name.endswith("_grad") else forward
-        written = elements * call.item_bytes()
-        return CallWork(kind, each * elements, call.bytes_of() + written) if elements else None
-
-    return formula
-
-
 def reduction(call: Call) -> CallWork | None:
     """Count one operation per element of the largest input."""
-    elements = _largest(call)
+    elements = call.largest()
     return CallWork("reduction", elements, call.bytes_of()) if elements else None
 
 
@@ -63,8 +48,8 @@ _FORMULAS: Final[tuple[tuple[re.Pattern[str], Formula], ...]] = tuple(
     for pattern, formula in (
         (r"(?:matmul(?:_v2)?|mul|bmm|mm)(?:_grad)?", matmul),
         (r"(?:depthwise_)?conv[23]d_grad", convolution_backward),
-        (r"(?:batch|layer|group|instance)_norm(?:_grad)?", per_element("norm", 5, 8)),
-        (r"(?:log_)?softmax(?:_with_cross_entropy)?(?:_grad)?", per_element("softmax", 4, 3)),
+        (r"(?:batch|layer|group|instance)_norm(?:_grad)?", norm),
+        (r"(?:log_)?softmax(?:_with_cross_entropy)?(?:_grad)?", softmax),
         (r"reduce_(?:sum|mean|max|min|prod)|mean", reduction),
         (
             r"elementwise_(?:add|sub|mul|div|max|min|pow|mod)(?:_grad)?"
@@ -80,10 +65,6 @@ def paddle_formula(name: str) -> Formula | None:
     """Return the formula for the name of a Paddle operator; None if there is none."""
     word = name.removeprefix("pd_op.").removesuffix(" dygraph")
     return next((formula for pattern, formula in _FORMULAS if pattern.fullmatch(word)), None)
-
-
-def _largest(call: Call) -> int:
-    return max((call.elements_of(at) for at in range(len(call.shapes))), default=0)
 
 
 def _product(a: Shape, b: Shape) -> tuple[int, int, int] | None:
