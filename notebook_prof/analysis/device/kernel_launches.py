@@ -9,10 +9,11 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from ...trace import Trace, inherit
+from ...trace import DEVICE_CATEGORIES, Trace, inherit
 from ...trace.arrays import IntArray
 from ...trace.taxonomy import LAUNCH_CALL
 from ..busy_time import device_of
+from ..grouping import reach_before
 from ..scope import Numbers, Scope, Texts, WindowLike, bounds, ints, on_device, once, texts
 
 # From device work to the call and the operator that launched it; the shortest launch delay.
@@ -103,16 +104,10 @@ def least_launch_delay(trace: Trace) -> int | None:
     launches = (flows["kind"] == "launch").to_numpy()
     src, dst = flows["src"].to_numpy()[launches], flows["dst"].to_numpy()[launches]
     (ts, end), track = bounds(slices), slices["track"].to_numpy()
-    work = slices["category"].isin(("kernel", "memcpy", "memset", "collective")).to_numpy()
-    idle = np.zeros(len(dst), dtype=bool)
-    for stream in np.unique(track[dst]):
-        rows = np.flatnonzero((track == stream) & work)
-        rows = rows[np.argsort(ts[rows], kind="stable")]
-        before = np.concatenate([[np.iinfo(np.int64).min // 2], np.maximum.accumulate(end[rows])[:-1]])
-        of_stream = track[dst] == stream
-        at = np.searchsorted(ts[rows], ts[dst[of_stream]], side="left")
-        idle[of_stream] = before[at] + GAP_NS <= ts[dst[of_stream]]
-    delays = (ts[dst] - ts[src])[idle]
+    work = np.flatnonzero(slices["category"].isin(DEVICE_CATEGORIES).to_numpy())
+    idle = np.zeros(len(ts), dtype=bool)
+    idle[work] = reach_before(track[work], end[work]) + GAP_NS <= ts[work]
+    delays = (ts[dst] - ts[src])[idle[dst]]
     return int(delays.min()) if len(delays) >= _ENOUGH else None
 
 

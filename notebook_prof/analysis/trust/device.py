@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+import pandas as pd
 
-from ...trace import Trace, contains, length, union
+from ...trace import Trace, contains, union
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.report import Statement
 from ...units import format_count, format_items, format_ns, format_share
@@ -20,6 +21,7 @@ from ..device.kernel_launches import (
     launching_rows,
     least_launch_delay,
 )
+from ..grouping import covered, reach_before
 from ..scope import Scope, WindowLike, matching_codes, on_device, on_host
 
 CLOCK_STEP_NS: Final = 20_000
@@ -292,40 +294,27 @@ def _shifted(trace: Trace) -> Iterator[Statement]:
 
 def _overlapping(trace: Trace, work: Scope, total: int) -> Iterator[Statement]:
     """Find work that overlaps on one stream, although a stream runs one piece of work at a time."""
-    track = work.ints("track")
-    count, doubled, example = 0, 0, ""
-    both: list[IntArray] = [np.empty(0, np.int64)]
-    for stream in np.unique(track):
-        rows = np.flatnonzero(track == stream)
-        rows = rows[np.argsort(work.ts[rows], kind="stable")]
-        reach = np.maximum.accumulate(work.end[rows])
-        wrong = 1 + np.flatnonzero(work.ts[rows][1:] < reach[:-1])
-        if not len(wrong):
-            continue
-        count += len(wrong)
-        both.append(work.rows[rows[np.union1d(wrong, wrong - 1)]])
-        durs = work.end[rows] - work.ts[rows]
-        doubled += int(durs.sum()) - length(union(work.ts[rows], work.end[rows]))
-        if not example:
-            first = rows[int(wrong[0])]
-            where = trace.tracks.set_index("track")["name"].get(int(stream), "a stream")
-            name = trace.slices["name"].iloc[work.rows[first]]
-            ts = int(trace.slices["ts"].iloc[work.rows[first]])
-            example = f"{name} at {format_ns(ts)} on {where}"
-    if count:
-        share = doubled / max(total, 1)
-        yield Statement(
-            "stream-overlap",
-            f"{_pieces(count)} overlap others on the same stream",
-            severity="loss" if share >= MUCH else "info",
-            count=count,
-            device_share=share,
-            effect=f"sums over kernels count {format_share(share)} of device time twice; busy time does not",
-            advice="normal with programmatic dependent launch (Hopper and later) and with one row for "
-            "several hardware queues; otherwise the file is damaged",
-            example=example,
-            rows=np.concatenate(both),
-        )
+    track, spent = work.ints("track"), work.end - work.ts
+    wrong = np.flatnonzero(work.ts < reach_before(track, work.end))
+    if not len(wrong):
+        return
+    before = pd.Series(np.arange(len(track))).groupby(track).shift(1, fill_value=-1).to_numpy()
+    share = int((spent - covered(track, work.ts, work.end)).sum()) / max(total, 1)
+    first = wrong[track[wrong].argmin()]
+    slice_ = trace.slices.iloc[work.rows[first]]
+    where = trace.tracks.set_index("track")["name"].get(int(track[first]), "a stream")
+    yield Statement(
+        "stream-overlap",
+        f"{_pieces(len(wrong))} overlap others on the same stream",
+        severity="loss" if share >= MUCH else "info",
+        count=len(wrong),
+        device_share=share,
+        effect=f"sums over kernels count {format_share(share)} of device time twice; busy time does not",
+        advice="normal with programmatic dependent launch (Hopper and later) and with one row for "
+        "several hardware queues; otherwise the file is damaged",
+        example=f"{slice_['name']} at {format_ns(int(slice_['ts']))} on {where}",
+        rows=work.rows[np.union1d(wrong, before[wrong])],
+    )
 
 
 def _dur(trace: Trace, rows: IntArray) -> float:
