@@ -17,7 +17,7 @@ from ...trace.taxonomy import function_name
 from ..busy_time import device_of
 from ..device.kernel_launches import launch_calls
 from ..scope import Numbers, Scope, WindowLike, ints, on_device, on_host, recorded_table, texts
-from ..time.phases import stepping_track
+from ..time.phases import stepping_thread
 from ..work.formulas import element_bytes
 
 _MARKS: Final = (
@@ -77,9 +77,7 @@ def preceding(trace: Trace, start: IntArray, end: IntArray) -> tuple[Any, IntArr
     # earlier collectives and the start of this one. Ranges count only in phase *data*, as those around a
     # fetch that waits.
     count = len(start)
-    host = on_host(trace)
-    host = host.only(host.ints("track") == stepping_track(trace))
-    parts = [_work(scope) for scope in (host, on_device(trace))]
+    parts = [_work(scope) for scope in (stepping_thread(trace), on_device(trace))]
     middle = np.concatenate([(scope.ts + scope.end) // 2 for scope in parts])
     name = np.concatenate([scope.codes("name") for scope in parts])
     spent = np.concatenate([scope.self_ns for scope in parts])

@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
+from ...labels import STEP_MARKS
 from ...trace import CATEGORIES, DEVICE_CATEGORIES, PHASES, Intervals, Trace, union
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.intervals import as_ints
@@ -121,7 +122,6 @@ def _events(side: str, scope: Scope, own: IntArray) -> pd.DataFrame:
     return sums.astype(dict.fromkeys(("side", "category", "phase"), "str"))
 
 
-_STEP_PREFIXES: Final = ("ProfilerStep#", "ProfileStep#")
 _SHOWN: Final = (str, int, float, bool)
 
 
@@ -230,7 +230,7 @@ def _phases(trace: Trace, steps: pd.DataFrame, window: WindowLike) -> pd.DataFra
 
 def _annotations(trace: Trace, window: WindowLike) -> pd.DataFrame:
     table = operators(trace, window=window, category="annotation")
-    own = ~table["name"].str.startswith((*_STEP_PREFIXES, "enumerate(DataLoader)#"))
+    own = ~table["name"].str.startswith((*STEP_MARKS, "enumerate(DataLoader)#"))
     names = ["name", "count", "total_ns", "self_ns", "device_ns", "share"]
     ordered = table.loc[own, names].sort_values("total_ns", ascending=False, kind="stable")
     return ordered.reset_index(drop=True)

@@ -30,7 +30,7 @@ from ..scope import (
     steps_at,
 )
 from ..trust.doubts import mark, step_doubts
-from .phases import stepping_thread, stepping_track
+from .phases import stepping_thread
 
 _OPTIMIZER_STEP = "Optimizer.step#"
 
@@ -161,8 +161,7 @@ def breakdown(
     masks = (~communicates & ~moves, communicates, moves)
     compute, talking, moving = (work.open(keep) for keep in masks)
     busy = union(work.ts, work.end)
-    host = on_host(trace, window)
-    data = host.among("phase", ("data",)) & (host.ints("track") == stepping_track(trace))
+    thread = stepping_thread(trace, window)
     parts = {
         "compute_ns": compute,
         "communication_ns": talking,
@@ -170,7 +169,7 @@ def breakdown(
         "exposed_ns": subtract(talking, compute),
         "memory_ns": moving,
         "exposed_memory_ns": subtract(subtract(moving, compute), talking),
-        "data_ns": subtract(host.open(data), busy),
+        "data_ns": subtract(thread.open(thread.among("phase", ("data",))), busy),
     }
     table = pd.DataFrame({"step": number, "ts": start, "step_ns": end - start})
     for name, intervals in parts.items():

@@ -11,9 +11,9 @@ from ...trace import Intervals, Trace, Window, add, length, nest, overlap, subtr
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.intervals import NOTHING, first_claims
 from ...trace.schema import Table
-from ..scope import Numbers, Scope, WindowLike, bounds, length_within, on_device, on_host, step_spans
+from ..scope import Numbers, Scope, WindowLike, bounds, length_within, on_device, step_spans
 from .host_states import waiting
-from .phases import stepping_track
+from .phases import stepping_thread
 
 KINDS: Final = ("waiting", "launching", "communication", "computing", "other")
 """The first of several that claim an instant gets it."""
@@ -57,8 +57,7 @@ def host_waits(trace: Trace, *, window: WindowLike = None, step: Numbers = None)
     >>> host_waits(trace)[["kind", "name", "total_ns"]].values.tolist()
     [['waiting', 'hipMemcpyWithStream', 21], ['computing', '', 9], ['other', '', 3]]
     """
-    host = on_host(trace)
-    thread = host.only(host.ints("track") == stepping_track(trace))
+    thread = stepping_thread(trace)
     start, end = judged_span(trace, window, step)
     total = int((end - start).sum())
     if not len(thread.rows) or not total:
@@ -89,8 +88,7 @@ def judged_span(trace: Trace, window: WindowLike = None, step: Numbers = None) -
     steps = step_spans(trace, window, step)
     if len(steps):
         return union(*bounds(steps))
-    host, work = on_host(trace, window), on_device(trace, window)
-    thread = host.only(host.ints("track") == stepping_track(trace))
+    thread, work = stepping_thread(trace, window), on_device(trace, window)
     ts, end = (np.concatenate([getattr(thread, side), getattr(work, side)]) for side in ("ts", "end"))
     if step is not None or not len(ts):
         return NOTHING
@@ -151,8 +149,7 @@ def thread_time(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     inside = union([whole.start], [whole.end])
     if len(spans):
         inside = union(*bounds(spans))
-    host = on_host(trace, window)
-    thread = host.only(host.ints("track") == stepping_track(trace))
+    thread = stepping_thread(trace, window)
     operators = thread.among("category", _OPERATORS)
     kinds: dict[str, BoolArray] = {
         "waiting": waiting(trace, thread),
