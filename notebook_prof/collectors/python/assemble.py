@@ -47,16 +47,6 @@ class TimedStacks(NamedTuple):
         begin = self.bounds[home] + position * np.diff(self.bounds)[home] // looks[home]
         return TimedStacks(np.append(begin, self.bounds[-1:]), self.stack[home])
 
-    def first_looks_apart(self) -> TimedStacks:
-        """Return the same stacks, with the first look at each in a span of its own. Assumes even spacing."""
-        if self.looks is None:
-            return self
-        more = np.flatnonzero(self.looks > 1)
-        ts = self.bounds[more] + np.diff(self.bounds)[more] // self.looks[more]
-        return TimedStacks(
-            np.insert(self.bounds, more + 1, ts), np.insert(self.stack, more + 1, self.stack[more])
-        )
-
 
 class Exact(NamedTuple):
     """What is known exactly about a sampled thread."""
@@ -224,10 +214,8 @@ def put(
     # the outermost function of a stack began before the recording, so its line matters. Otherwise only
     # outermost frames of modules and cells become lines.
     exact = exact if exact is not None else Exact()
-    if len(exact.edges.ts):
+    if len(exact.edges.ts) or exact.others is not None:
         samples = samples.ticks()
-    elif exact.others is not None:
-        samples = samples.first_looks_apart()
     if exact.statements is not None:  # during a statement, every complete stack leads back to the cell
         stack, stacks = bridged(samples.bounds, samples.stack, stacks, interval_ns)
         samples = TimedStacks(samples.bounds, stack)
