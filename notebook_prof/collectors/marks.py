@@ -246,7 +246,6 @@ class MarksCollector(Collector):
 
     def __init__(self) -> None:
         self._journal: Journal | None = None
-        self._made_it = False
 
     @classmethod
     def availability(cls) -> Availability:
@@ -254,18 +253,16 @@ class MarksCollector(Collector):
 
     def start(self, clock: Clock) -> None:
         """Record annotations from now on, including those already open."""
-        global _journal
-        if _journal is None:
-            _journal = Journal()
-            self._made_it = True
-        self._journal = _journal
-        self._journal.start(clock.now_ns())
+        install(_sink)
+        if _journal is not None:
+            self._journal = _journal
+            self._journal.start(clock.now_ns())
 
     def stop(self) -> None:
         """Stop recording. Open annotations are cut off here."""
         if self._journal is not None:
             self._journal.stop()
-            self._remove_own()
+            _uninstall_unused()
 
     def edges(self, tid: int) -> AnnotationEdges:
         """Return where annotations of thread `tid` begin and end, and in which functions."""
@@ -307,11 +304,11 @@ class MarksCollector(Collector):
         self.report.add("step-count-unread", "loss", unread, example, effect, advice)
 
     def abandon(self) -> None:
-        self._remove_own()
+        _uninstall_unused()
         self._journal = None
 
-    def _remove_own(self) -> None:
-        global _journal
-        if self._made_it and _journal is self._journal:
-            _journal = None
-        self._made_it = False
+
+def _uninstall_unused() -> None:
+    """Turn the marks off, unless they end the steps of a recording."""
+    if _sink is None:
+        uninstall()
