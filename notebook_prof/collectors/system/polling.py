@@ -149,6 +149,7 @@ _TIMES: Final = (process_tree.PROCESS, process_tree.THREAD, process_tree.CHILD)
 
 ENDED: Final = -1
 """Process number of the row with the sum over children that ended between two readings."""
+_THREAD: Final = ["pid", "tid"]
 COLUMNS: Final = ("pid", "tid", "name", "kind", "ts", "cpu_ns", "wait_ns")
 """Kinds are ``process`` and ``child``, each as a whole, and ``python native profiler`` for threads."""
 
@@ -204,17 +205,10 @@ def cpu_table(records: Records, processes: ProcessFacts) -> pd.DataFrame:
     times = records[np.isin(records["kind"], _TIMES) & ~np.isin(records["pid"], [*processes.ours])]
     if not len(passes) or not len(times):
         return pd.DataFrame(columns=list(COLUMNS))
-    times = times[np.lexsort((times["tid"], times["pid"]))]
-    first = np.flatnonzero(np.diff(times["pid"], prepend=-2) | np.diff(times["tid"], prepend=-2))
-    parts = [_changes(own, passes) for own in np.split(times, first[1:])]
-    identities = [
-        (pid, tid, *_name_and_kind(pid, tid, processes))
-        for pid, tid in zip(times["pid"][first].tolist(), times["tid"][first].tolist(), strict=True)
-    ]
-    table = pd.DataFrame(dict(zip(("ts", "cpu_ns", "wait_ns"), np.concatenate(parts, axis=1), strict=True)))
-    rows = np.repeat(np.arange(len(parts)), [part.shape[1] for part in parts])
-    for column, values in zip(("pid", "tid", "name", "kind"), zip(*identities, strict=True), strict=True):
-        table[column] = pd.Series(values).take(rows).array
+    table = _changes(times, passes)
+    own = table[_THREAD].drop_duplicates()
+    named = [_name_and_kind(pid, tid, processes) for pid, tid in own.itertuples(index=False)]
+    table = table.merge(own.assign(**dict(zip(("name", "kind"), zip(*named, strict=True), strict=True))))
     unseen_ns = _ended_unseen(table, records, passes)
     if unseen_ns[-1]:
         unseen = pd.DataFrame({"ts": passes, "cpu_ns": unseen_ns, "wait_ns": 0})
@@ -248,22 +242,21 @@ def total_bytes(table: pd.DataFrame) -> pd.Series[int]:
     return change.groupby(table["ts"]).sum().cumsum()
 
 
-def _changes(own: Records, passes: IntArray) -> IntArray:
-    """Return ``ts cpu_ns wait_ns`` of a thread or process when they changed. Shape (3, n)."""
-    # extra rows keep its times constant until just before a change
-    ts, cpu, wait = own["ts"], np.maximum.accumulate(own["a"]), np.maximum.accumulate(own["b"])
-    before = np.searchsorted(passes, ts, side="left") - 1
-    unchanged = np.flatnonzero((before[1:] >= 0) & (passes[np.maximum(before[1:], 0)] > ts[:-1]))
-    parts = [np.stack([ts, cpu, wait])]
-    parts.append(np.stack([passes[before[1:][unchanged]], cpu[unchanged], wait[unchanged]]))
-    if ts[0] > passes[0]:  # it began during the recording, at 0
-        born = np.unique(passes[[0, max(int(before[0]), 0)]])
-        parts.append(np.stack([born, np.zeros_like(born), np.zeros_like(born)]))
-    if ts[-1] < passes[-1]:
-        parts.append(np.stack([passes[-1:], cpu[-1:], wait[-1:]]))
-    rows = np.concatenate(parts, axis=1)
-    rows = rows[:, np.lexsort((rows[1], rows[0]))]
-    return np.asarray(rows[:, np.append(rows[0, 1:] != rows[0, :-1], True)])
+def _changes(times: Records, passes: IntArray) -> pd.DataFrame:
+    """Return the rows at which times changed, with extra ones that keep them constant until just before."""
+    spent = ["cpu_ns", "wait_ns"]
+    table = pd.DataFrame(times)[[*_THREAD, "ts", "a", "b"]].set_axis([*_THREAD, "ts", *spent], axis=1)
+    table[spent] = table.groupby(_THREAD)[spent].cummax()
+    own = table.groupby(_THREAD)
+    previous = own[["ts", *spent]].shift(fill_value=0)
+    before = np.searchsorted(passes, table["ts"]) - 1
+    until = table[_THREAD].assign(ts=passes[np.maximum(before, 0)], **previous[spent])
+    until = until[(before >= 0) & (until["ts"] > previous["ts"])]
+    # what began during the recording began at 0
+    first = own.head(1).loc[lambda rows: rows["ts"] > passes[0]].assign(ts=passes[0], cpu_ns=0, wait_ns=0)
+    last = own.tail(1).loc[lambda rows: rows["ts"] < passes[-1]].assign(ts=passes[-1])
+    table = pd.concat([table, until, first, last]).sort_values([*_THREAD, "ts", "cpu_ns"])
+    return table.drop_duplicates([*_THREAD, "ts"], keep="last")
 
 
 def _ended_unseen(table: pd.DataFrame, records: Records, passes: IntArray) -> IntArray:
