@@ -194,28 +194,22 @@ def _put_statements(
     tracks: Mapping[int, int],
 ) -> None:
     """Add a slice for each top-level statement of each cell, named like a line."""
-    parts: list[tuple[IntArray, IntArray, int]] = []
-    names: list[str] = []
-    keys: list[int] = []
     for run, end, own in zip(runs, ends.tolist(), lines, strict=True):
         rows = _rows(run, end)
-        if not len(rows.ts):
-            continue
         file, shown = next(iter(run.files), _shown(run)), _shown(run)
-        for line in rows.line.tolist():
-            text = " ".join(own[line - 1].split()) if 0 < line <= len(own) else ""
-            names.append(f"{shown}:{line}  {cut(text, 60)}".rstrip())
-            keys.append(builder.stack([("<module>", file, line)]))  # noqa: PD013
-        parts.append((rows.ts, rows.end - rows.ts, tracks[run.thread]))
-    if parts:
-        builder.slices(
-            ts=np.concatenate([ts for ts, _, _ in parts]),
-            dur=np.concatenate([dur for _, dur, _ in parts]),
-            track=np.concatenate([np.full(len(ts), track, np.int32) for ts, _, track in parts]),
-            name=names,
-            category="python",
-            stack=np.array(keys, np.int64),
-        )
+        texts = [
+            (line, " ".join(own[line - 1].split()) if 0 < line <= len(own) else "")
+            for line in rows.line.tolist()
+        ]
+        if texts:
+            builder.slices(
+                ts=rows.ts,
+                dur=rows.end - rows.ts,
+                track=tracks[run.thread],
+                name=[f"{shown}:{line}  {cut(text, 60)}".rstrip() for line, text in texts],
+                category="python",
+                stack=[builder.stack([("<module>", file, line)]) for line, _ in texts],  # noqa: PD013
+            )
 
 
 def _rows(run: CellRun, end_ns: int) -> Statements:
