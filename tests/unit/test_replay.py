@@ -289,7 +289,7 @@ def test_calls_that_cannot_be_made(call: RecordedCall, message: str) -> None:
 
 
 def test_more_time_is_asked_for(cnn: nbp.Profile, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "_single", lambda runner: 1e9)
+    monkeypatch.setattr(turns._Runner, "time_ns", lambda runner: 1e9)
     with pytest.raises(nbp.NotebookProfError, match=r"needs about 24 s .* seconds=24"):
         turns.replay(recorded(cnn, "aten::relu")[:1], ["bf16"], 0.5, 1 << 30)
 

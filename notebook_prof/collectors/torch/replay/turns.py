@@ -151,7 +151,7 @@ class _Runner:
         self._wait = torch.cuda.synchronize if call.device == "cuda" else lambda: None
         written = [prepared.args[i] for i in prepared.written]
         self.written = [(one, one.clone()) for one in tensors_in(written)]  # each with its initial content
-        self.repeats = 1
+        self.once_ns, self.repeats = 0.0, 1
 
     @property
     def bytes(self) -> int:
@@ -266,19 +266,20 @@ def _refused(name: str, recorded: _Way, reason: str) -> _Way:
 def _turns(torch: Any, ways: list[_Way], seconds: float) -> list[FloatArray]:
     """Run all ways forwards and backwards, as often as time allows, and at least three times."""
     begin = time.perf_counter()
-    once = {(w, i): _single(runner) for w, way in enumerate(ways) for i, runner in enumerate(way.runners)}
-    for i in range(len(ways[0].runners)):
-        repeats = int(np.clip(_TURN_NS / max(once[0, i], 1), 1, _MOST_REPEATS))
-        for way in ways:
-            way.runners[i].repeats = repeats
+    every = [runner for way in ways for runner in way.runners]
+    for runner in every:  # the shortest of three, since the first may include setup
+        runner.once_ns = min(runner.time_ns() for _ in range(3))
+    for recorded, *others in zip(*(way.runners for way in ways), strict=True):
+        repeats = int(np.clip(_TURN_NS / max(recorded.once_ns, 1), 1, _MOST_REPEATS))
+        for runner in (recorded, *others):
+            runner.repeats = repeats
 
     def round_ns() -> float:
-        return 2 * sum(one * (1 + ways[w].runners[i].repeats) for (w, i), one in once.items())
+        return 2 * sum(runner.once_ns * (1 + runner.repeats) for runner in every)
 
-    while round_ns() * 2 * LEAST_ROUNDS > seconds * 1e9 and any(r.repeats > 1 for r in ways[0].runners):
-        for way in ways:
-            for runner in way.runners:
-                runner.repeats = max(1, runner.repeats // 2)
+    while round_ns() * 2 * LEAST_ROUNDS > seconds * 1e9 and any(r.repeats > 1 for r in every):
+        for runner in every:
+            runner.repeats = max(1, runner.repeats // 2)
     if round_ns() * LEAST_ROUNDS > 2 * seconds * 1e9:
         needed = math.ceil(round_ns() * LEAST_ROUNDS / 1e9)
         raise OptionError(
@@ -295,11 +296,6 @@ def _turns(torch: Any, ways: list[_Way], seconds: float) -> list[FloatArray]:
         if number + 1 >= LEAST_ROUNDS and time.perf_counter() - begin > seconds:
             return list(times[:, : number + 1])  # out of time, since the machine has become slower
     return list(times)
-
-
-def _single(runner: _Runner) -> float:
-    """Estimate a call's duration: the shortest of three, since the first may include setup."""
-    return min(runner.time_ns() for _ in range(3))
 
 
 def _largest_difference(torch: Any, a: _Runner, b: _Runner) -> tuple[float, float]:
