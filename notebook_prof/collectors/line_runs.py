@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -63,44 +63,9 @@ def statement_lines(source: str) -> StatementLines:
 
 
 @dataclass(slots=True)
-class _OpenFrames:
-    """The open frames, innermost last, and the columns of runs."""
-
-    code: list[int] = field(default_factory=list)
-    run: list[int] = field(default_factory=list)
-    left: dict[int, int] = field(default_factory=dict)
-    columns: tuple[list[int], ...] = field(default_factory=lambda: ([], [], [], [], [], []))
-    paths: dict[tuple[int, int, int], int] = field(default_factory=dict)
-
-    def open(self, t: int, line: int) -> None:
-        parent = next((run for run in reversed(self.run[:-1]) if run >= 0), -1)
-        self.run[-1] = len(self.columns[0])
-        way = self.columns[5][parent] if parent >= 0 else -1, self.code[-1], line
-        path = self.paths.setdefault(way, len(self.paths))
-        for column, value in zip(self.columns, (t, t, self.code[-1], line, parent, path), strict=True):
-            column.append(value)
-
-    def close(self, t: int) -> None:
-        if self.run[-1] >= 0:
-            self.columns[1][self.run[-1]] = t
-            self.run[-1] = -1
-
-    def push(self, code: int) -> None:
-        self.code.append(code)
-        self.run.append(-1)
-
-    def pop(self, t: int) -> None:
-        self.close(t)
-        self.code.pop()
-        self.run.pop()
-
-    def unwind_to(self, t: int, code: int) -> bool:
-        """Close the frames above the innermost frame of a code. Returns whether there is such a frame."""
-        if code not in self.code:
-            return False
-        while self.code[-1] != code:
-            self.pop(t)
-        return True
+class _Frame:
+    code: int
+    run: int = -1  # its running line; -1 for none
 
 
 def line_runs(events: array[int], end_ns: int, statements: Sequence[StatementLines]) -> LineRuns:
@@ -109,34 +74,51 @@ def line_runs(events: array[int], end_ns: int, statements: Sequence[StatementLin
     # frame continues with the line at which it left. Another line of a running statement begins no new run,
     # nor does a return to the head of a loop, including our code there that counts iterations. The Python
     # loop below is over events, of which the monitor keeps at most 500,000.
-    frames = _OpenFrames()
+    runs: list[list[int]] = []  # the columns of `LineRuns`
+    paths: dict[tuple[int, int, int], int] = {}
+    frames: list[_Frame] = []  # the open ones, innermost last
+    left: dict[int, int] = {}  # line at which each code yielded
+
+    def begin(t: int, line: int) -> None:
+        frame, parent = frames[-1], next((one.run for one in frames[-2::-1] if one.run >= 0), -1)
+        way = runs[parent][5] if parent >= 0 else -1, frame.code, line
+        frame.run = len(runs)
+        runs.append([t, t, frame.code, line, parent, paths.setdefault(way, len(paths))])
+
     for i in range(0, len(events), 4):
         t, code, line, kind = events[i : i + 4]
         if kind in (START, RESUME):
-            frames.push(code)
-            if kind == RESUME and code in frames.left:
-                frames.open(t, frames.left[code])
+            frames.append(_Frame(code))
+            if kind == RESUME and code in left:
+                begin(t, left[code])
             continue
-        if not frames.unwind_to(t, code):
-            if kind != LINE:
-                continue
-            frames.push(code)  # its frame began before the recording
-        run = frames.run[-1]
+        if any(frame.code == code for frame in reversed(frames)):
+            while frames[-1].code != code:
+                _end(runs, frames.pop(), t)
+        elif kind == LINE:
+            frames.append(_Frame(code))  # its frame began before the recording
+        else:
+            continue
+        frame = frames[-1]
         if kind == LINE:
             first = statements[code].first.get(line, line)
             again = first != line or line in statements[code].heads
-            if again and run >= 0 and frames.columns[3][run] == first:
-                continue
-            frames.close(t)
-            frames.open(t, first)
+            if not (again and frame.run >= 0 and runs[frame.run][3] == first):
+                _end(runs, frame, t)
+                begin(t, first)
             continue
-        if kind == YIELD and run >= 0:
-            frames.left[code] = frames.columns[3][run]
-        frames.pop(t)
-    while frames.code:
-        frames.pop(end_ns)
-    begin, end, code_of, line_of, parent, path = (np.array(column, np.int64) for column in frames.columns)
-    return LineRuns(begin, end, code_of, line_of, parent, path, list(frames.paths))
+        if kind == YIELD and frame.run >= 0:
+            left[code] = runs[frame.run][3]
+        _end(runs, frames.pop(), t)
+    for frame in frames:
+        _end(runs, frame, end_ns)
+    begins, ends, codes, lines, parents, path = np.array(runs, np.int64).reshape(-1, 6).T.copy()
+    return LineRuns(begins, ends, codes, lines, parents, path, list(paths))
+
+
+def _end(runs: list[list[int]], frame: _Frame, t: int) -> None:
+    if frame.run >= 0:
+        runs[frame.run][1] = t
 
 
 class WatchedCode(NamedTuple):
