@@ -21,7 +21,7 @@ def walked(rows: list[tuple[Any, ...]], levels: list[dict[str, int]]) -> Walked:
     table = pd.DataFrame(rows, columns=list(COLUMNS))
     table["first_step_bytes"] = table["name"].map({"rows[]": 200}).fillna(-1).astype("int64")
     facts = dict.fromkeys(("walk_ns", "objects", "left", "frames_left", "saved_left"), 0)
-    made = Walked(BufferLog(), levels, {"ts": 1000, "compared": 1, "left_names": "", **facts})
+    made = Walked(BufferLog(), levels, {"ts": 1000, "left_names": "", **facts})
     made.buffers = table
     return made
 

@@ -111,7 +111,7 @@ def loader_workers(trace: Trace) -> pd.DataFrame:
     groups = own.groupby(keys)
     sums = groups[["items_ns", "collate_ns", "send_ns", "cpu_ns", "delay_ns", "busy"]].sum()
     sums = sums.assign(first=groups["ts"].min(), last=groups["end"].max())
-    table = table.drop(columns=["created"]).merge(sums.reset_index(), on=keys, how="left")
+    table = table.merge(sums.reset_index(), on=keys, how="left")
     missing = table.where(table != MISSING)
     alive = (missing["last"] - missing["first"]).astype("float64")
     table = missing.assign(

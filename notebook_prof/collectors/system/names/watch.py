@@ -156,9 +156,9 @@ WALKS: Final = Table.of(
     "memory_walks",
     # `walk_ns` is CPU time. `left` objects were not visited in time, and `left_names` lead to some of them.
     # `frames_left` are functions with unread locals, `saved_left` saved tensors that this torch does not
-    # show. `compared` is whether the walk before the cell was complete.
+    # show.
     "moment:int8 ts:int64 walk_ns:int64 objects:int64 left:int64 left_names:str frames_left:int64 "
-    "saved_left:int64 compared:int8",
+    "saved_left:int64",
 )
 
 
@@ -214,7 +214,6 @@ def walk_names(roots: Roots, budget_ns: int = BUDGET_NS) -> Walked:
         "left_names": ", ".join(walk.waiting_names[:_MOST_WAITING]),
         "frames_left": roots.skipped,
         "saved_left": torch.unread,
-        "compared": 0,
     }
     walk.forget()
     return Walked(walk.log, levels(), facts)
@@ -247,7 +246,6 @@ class NameWatch:
         if walked is None:
             return None
         walked.before = self._before
-        walked.facts["compared"] = int(self._before is not None)
         if not walked.facts["left"]:
             walked.at_first_step = self._at_first_step
         return walked

@@ -151,9 +151,7 @@ class _Parts:
             table["sent"] = self._clock.from_monotonic(table["sent"].to_numpy())
             builder.table("loader_batches", table, times=("sent",))
         if self._workers:
-            workers = pd.DataFrame(self._workers)
-            workers["created"] = self._clock.from_monotonic(workers["created"].to_numpy())
-            builder.table("loader_workers", workers, times=("created",))
+            builder.table("loader_workers", pd.DataFrame(self._workers), times=())
         if self._items:
             builder.table("loader_items", pd.DataFrame(self._items), times=())
         orders = {name: [getattr(state, name) for state in iterators] for name in ("loader", "in_order")}
@@ -182,7 +180,6 @@ class _Parts:
         self._untimed += made["items"] - made["items_timed"]
         of_worker = {
             "pid": header[rings.PID] or (os.getpid() if worker == _IN_PROCESS else 0),
-            "created": created,
             "opened": opened,
             "init_end": init_end,
             "batches": header[rings.BATCH_COUNT],
