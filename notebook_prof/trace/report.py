@@ -11,70 +11,52 @@ import numpy.typing as npt
 
 from ..errors import OptionError
 from ..units import format_count
+from .taxonomy import group_of_word
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_AGAIN: Final = "copy the file again, or check for a full disk where it was written"
 _NOTHING: Final = "nothing needs to be done"
-_REPORT: Final = "look at the example in the file; if the file is sound, report it to notebook_prof"
 _REPEATED: Final = "if it happens again, report it to notebook_prof with the example"
-_LONGER: Final = "record from before it begins until after it ends"
-_FEWER: Final = "record fewer steps"
-_ALONE: Final = "record the part without it in a cell of its own"
 
-ADVICE: Final = {
-    "addresses-matched": "export the snapshot instead, which has addresses",
-    "arguments-not-kept": "look at them in the file",
-    "async-end-without-begin": _LONGER,
-    "blocks-not-told": "export the timeline as .raw.json.gz",
-    "broken-cell": _REPORT,
-    "broken-file": _AGAIN,
-    "broken-message": _AGAIN,
-    "broken-profile": _REPORT,
-    "broken-row": _REPORT,
-    "broken-samples": _REPORT,
-    "calls-gave-way": _ALONE,
-    "child-trace-elsewhere": "open it on its own",
-    "child-trace-unread": "open it on its own",
-    "clock-not-aligned": "record collectives that all ranks take part in: clocks are aligned by these",
-    "crossed-ranges": "use parents and self times, which hold for any overlap",
-    "cut-at-window": _LONGER,
-    "deep-stacks-cut": "open the file in the tool that wrote it to see the inner frames",
-    "device-work-without-launch": "record from before the work is launched, or leave out the first step",
-    "duration-missing": "check the profiler that wrote the file",
-    "empty-step": _NOTHING,
-    "end-without-begin": _LONGER,
-    "file-not-used": "open it on its own if it is a recording",
-    "flow-without-slice": _LONGER,
-    "flow-without-source": _LONGER,
-    "heap-gave-way": _ALONE,
-    "link-outside": "copy the file into the folder",
-    "loader-batches-overwritten": _FEWER,
-    "metadata-not-used": _NOTHING,
-    "no-events": "check whether the profiler was running",
-    "no-time-line": "record with a tracing profiler where the order of calls matters",
-    "out-of-memory": "look at p.memory.live() and p.memory.peak()",
-    "outside-window": _LONGER,
-    "rank-missing": "add its file if it was recorded",
-    "rank-unreadable": _AGAIN,
-    "ranges-dropped": _FEWER,
-    "redundant-file": _NOTHING,
-    "row-not-used": "look at the example; open the file in Perfetto to see them",
-    "runs-mixed": "open each job on its own",
-    "sample-without-stack": _REPORT,
-    "sample-without-time": _REPORT,
-    "sample-without-weight": _REPORT,
-    "shapes-missing": "record with shapes",
-    "truncated-file": _AGAIN,
-    "unclosed-async": _LONGER,
-    "unclosed-begin": _LONGER,
-    "unknown-action": _REPORT,
-    "unknown-category": "report the category to notebook_prof",
-    "unknown-profile": _REPORT,
-    "unreadable-file": "check its permissions, or copy the folder again",
-    "unsorted-events": _NOTHING,
-}
+ADVICE: Final = group_of_word(
+    {
+        "export the snapshot instead, which has addresses": "addresses-matched",
+        "look at them in the file": "arguments-not-kept",
+        "record from before it begins until after it ends": (
+            "async-end-without-begin cut-at-window end-without-begin flow-without-slice "
+            "flow-without-source outside-window unclosed-async unclosed-begin"
+        ),
+        "export the timeline as .raw.json.gz": "blocks-not-told",
+        "look at the example in the file; if the file is sound, report it to notebook_prof": (
+            "broken-cell broken-profile broken-row broken-samples sample-without-stack "
+            "sample-without-time sample-without-weight unknown-action unknown-profile"
+        ),
+        "copy the file again, or check for a full disk where it was written": (
+            "broken-file broken-message rank-unreadable truncated-file"
+        ),
+        "record the part without it in a cell of its own": "calls-gave-way heap-gave-way",
+        "open it on its own": "child-trace-elsewhere child-trace-unread",
+        "record collectives that all ranks take part in: clocks are aligned by these": "clock-not-aligned",
+        "use parents and self times, which hold for any overlap": "crossed-ranges",
+        "open the file in the tool that wrote it to see the inner frames": "deep-stacks-cut",
+        "record from before the work is launched, or leave out the first step": "device-work-without-launch",
+        "check the profiler that wrote the file": "duration-missing",
+        _NOTHING: "empty-step metadata-not-used redundant-file unsorted-events",
+        "open it on its own if it is a recording": "file-not-used",
+        "copy the file into the folder": "link-outside",
+        "record fewer steps": "loader-batches-overwritten ranges-dropped",
+        "check whether the profiler was running": "no-events",
+        "record with a tracing profiler where the order of calls matters": "no-time-line",
+        "look at p.memory.live() and p.memory.peak()": "out-of-memory",
+        "add its file if it was recorded": "rank-missing",
+        "look at the example; open the file in Perfetto to see them": "row-not-used",
+        "open each job on its own": "runs-mixed",
+        "record with shapes": "shapes-missing",
+        "report the category to notebook_prof": "unknown-category",
+        "check its permissions, or copy the folder again": "unreadable-file",
+    }
+)
 """Advice by issue code."""
 
 
