@@ -214,7 +214,8 @@ class TraceBuilder:
         """Add values of counters: track keys (one or a column), times in ns, and numbers."""
         times = np.atleast_1d(as_ints(ts))
         values = np.atleast_1d(np.asarray(value, dtype=np.float64))
-        self._parts.counters.append((_column(track, len(times), np.int64), times, values))
+        tracks = _column(track, len(times), np.int64)
+        self._parts.counters.append({"track": tracks, "ts": times, "value": values})
 
     def flows(self, kind: str, src: Any, dst: Any) -> None:
         """Link slices, given by their handles. `kind` is one of `FLOW_KINDS`, such as ``launch``."""
@@ -225,7 +226,9 @@ class TraceBuilder:
         """Add steps: their numbers, absolute starts and durations in ns, source and loop."""
         _check("source of steps", source, STEP_SOURCES)
         number, begins, durs = (np.atleast_1d(as_ints(part)) for part in (step, ts, dur))
-        self._parts.steps.append((number, begins, durs, _column(loop, len(number), np.int64), source))
+        words = {"loop": loop, "source": STEP_SOURCES.index(source)}
+        rest = {key: _column(value, len(number), np.int64) for key, value in words.items()}
+        self._parts.steps.append({"step": number, "ts": begins, "dur": durs, **rest})
         if source == "file":
             self.metadata.setdefault("steps_source", source)
 

@@ -38,10 +38,10 @@ class Collected:
     report: ImportReport = field(default_factory=ImportReport)
     columns: dict[str, list[npt.NDArray[Any]]] = field(default_factory=dict)
     tracks: list[dict[str, Any]] = field(default_factory=list)
-    counters: list[tuple[IntArray, IntArray, npt.NDArray[np.float64]]] = field(default_factory=list)
+    counters: list[Columns] = field(default_factory=list)
     flows: list[tuple[str, IntArray, IntArray]] = field(default_factory=list)
-    steps: list[tuple[IntArray, IntArray, IntArray, IntArray, str]] = field(default_factory=list)
-    allocations: list[dict[str, IntArray]] = field(default_factory=list)
+    steps: list[Columns] = field(default_factory=list)
+    allocations: list[Columns] = field(default_factory=list)
     frames: dict[tuple[int, str, str, int], int] = field(default_factory=dict)
     other_tables: dict[str, tuple[pd.DataFrame, tuple[str, ...]]] = field(default_factory=dict)
 
@@ -54,9 +54,10 @@ def seal(parts: Collected, window: tuple[int, int] | None, start: int | None = N
     handles = np.arange(len(columns["ts"]))
     if window is not None:
         columns, handles = _cut(columns, window, parts.report)
-    steps = _steps(parts)
-    counters = _counters(parts, window)
-    allocations = _allocations(parts, window)
+    steps = _sorted(parts.steps, ("step", "ts", "dur", "loop", "source"), ("ts", "step"))
+    counters = _sorted(parts.counters, ("track", "ts", "value"), ("ts", "track"), window)
+    names = ("ts", "addr", "bytes", "device", "allocated", "reserved", "track")
+    allocations = _sorted(parts.allocations, names, ("ts",), window)
     account = _account(parts)
     end = None
     if len(account["ts"]):
@@ -237,21 +238,6 @@ def _flows(parts: Collected, row_of: IntArray) -> Columns:
     return {name: column[kept] for name, column in table.items()}
 
 
-def _steps(parts: Collected) -> Columns:
-    names = ("step", "ts", "dur", "loop")
-    table = {name: _joined([np.asarray(rows[i]) for rows in parts.steps]) for i, name in enumerate(names)}
-    table["source"] = _joined([np.full(len(rows[0]), STEP_SOURCES.index(rows[4])) for rows in parts.steps])
-    order = np.lexsort((table["ts"], table["step"]))
-    return {name: column[order] for name, column in table.items()}
-
-
-def _counters(parts: Collected, window: tuple[int, int] | None) -> Columns:
-    table: Columns = {"track": _joined([rows[0] for rows in parts.counters])}
-    table["ts"] = _joined([rows[1] for rows in parts.counters])
-    table["value"] = np.concatenate([np.empty(0), *(rows[2] for rows in parts.counters)])
-    return _sorted_inside(table, ("ts", "track"), window)
-
-
 def _within(counters: Columns, start: int = _EARLIEST, end: int = _LATEST) -> Columns:
     """Move the nearest reading of each counter outside `start` and `end` there, and drop further ones."""
     # the last of those before `start`, and the first of those after `end`
@@ -261,13 +247,14 @@ def _within(counters: Columns, start: int = _EARLIEST, end: int = _LATEST) -> Co
     return {name: column[~drop] for name, column in {**counters, "ts": ts}.items()}
 
 
-def _allocations(parts: Collected, window: tuple[int, int] | None) -> Columns:
-    names = ("ts", "addr", "bytes", "device", "allocated", "reserved", "track")
-    table = {name: _joined([rows[name] for rows in parts.allocations]) for name in names}
-    return _sorted_inside(table, ("ts",), window)
-
-
-def _sorted_inside(table: Columns, keys: tuple[str, ...], window: tuple[int, int] | None) -> Columns:
+def _sorted(
+    parts: list[Columns],
+    columns: tuple[str, ...],
+    keys: tuple[str, ...],
+    window: tuple[int, int] | None = None,
+) -> Columns:
+    """Join the parts of a table, sort its rows, and drop those outside the window."""
+    table = {name: _joined([part[name] for part in parts]) for name in columns}
     order = np.lexsort(tuple(table[key] for key in keys))
     if window is not None:
         ts = table["ts"][order]
