@@ -134,7 +134,7 @@ class PageWidget(LinkedWidget):
 
 
 _MIME: Final = "application/vnd.jupyter.widget-view+json"
-_SHOWN: Final[dict[str, list[weakref.ref[LinkedWidget]]]] = {}
+_SHOWN: Final[dict[str, weakref.WeakSet[LinkedWidget]]] = {}
 """The open widgets, by the cell that shows them."""
 
 
@@ -187,22 +187,13 @@ def _show_profile(shown: Profile, cell: str, shell: InteractiveShell, uid: str) 
 def _display(widget: LinkedWidget, cell: str, shell: InteractiveShell) -> None:
     widget.shown_at = getattr(shell, "execution_count", None)
     if cell:
-        _SHOWN.setdefault(cell, []).append(weakref.ref(widget))
+        _SHOWN.setdefault(cell, weakref.WeakSet()).add(widget)
     display({_MIME: {"version_major": 2, "version_minor": 0, "model_id": widget.model_id}}, raw=True)
 
 
 def close_shown(cell: str, shell: InteractiveShell) -> None:
     """Close the widgets shown by an earlier run of the cell: ipywidgets would keep them for ever."""
-    if not cell:
-        return
-    count = getattr(shell, "execution_count", None)
-    kept = []
-    for reference in _SHOWN.get(cell, []):
-        widget = reference()
-        if widget is None:
-            continue
-        if widget.shown_at != count:
+    for widget in tuple(_SHOWN.get(cell, ())):
+        if widget.shown_at != getattr(shell, "execution_count", None):
             widget.close()
-        else:
-            kept.append(reference)
-    _SHOWN[cell] = kept
+            _SHOWN[cell].discard(widget)
