@@ -40,17 +40,9 @@ _NEEDED_DESCRIPTORS: Final = 8
 loses that message and the next ones."""
 
 
-def begin(
-    line: str,
-    *,
-    loops: Sequence[tuple[int, int, str]] = (),
-    marked: bool = False,
-    refuse: str | None = None,
-    problem: str | None = None,
-) -> None:
+def begin(line: str, *, refuse: str | None = None, **found: Any) -> None:
     """Start recording the running cell. This is the first call in a marked cell's tree."""
-    # `line` has the options, which are valid; `loops` has the token, line and head of each rewritten loop.
-    # `refuse` says why the cell must not run, `problem` why its loops could not be read. A UsageError, for
+    # `line` has the options, which are valid. `refuse` says why the cell must not run. A UsageError, for
     # instance because another recording is running, keeps the cell from running.
     __tracebackhide__ = True
     if refuse is not None:
@@ -62,7 +54,7 @@ def begin(
         )
     file = sys._getframe(1).f_code.co_filename  # the cell itself calls this
     with DelayedInterrupt():  # an interrupt is delayed until the watch for the cell's end is in place
-        _begin(shell, info, line, file, loops, marked, problem)
+        _begin(shell, info, line, file, **found)
 
 
 def _begin(
@@ -70,10 +62,12 @@ def _begin(
     info: Any,
     line: str,
     file: str,
-    loops: Sequence[tuple[int, int, str]],
-    marked: bool,
-    problem: str | None,
+    *,
+    loops: Sequence[tuple[int, int, str]] = (),
+    marked: bool = False,
+    problem: str | None = None,
 ) -> None:
+    # `loops` has the token, line and head of each rewritten loop; `problem` says why they could not be read
     __tracebackhide__ = True
     options = parse(line)
     if why := _too_little_memory():
