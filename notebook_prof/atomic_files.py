@@ -10,7 +10,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any, Final, Protocol
+from typing import IO, Final
 
 from .errors import WriteError
 
@@ -60,15 +60,8 @@ def atomic_text(path: str | os.PathLike[str]) -> Iterator[IO[str]]:
         text.detach()
 
 
-class Sink(Protocol):
-    """A stream that takes bytes."""
-
-    def write(self, data: Any, /) -> int:
-        """Write all of the data, and return the number of bytes."""
-
-
 @contextmanager
-def atomic_gzip(path: str | os.PathLike[str]) -> Iterator[Sink]:
+def atomic_gzip(path: str | os.PathLike[str]) -> Iterator[IO[bytes] | gzip.GzipFile]:
     """Open a private file as `atomic_file` does; it is compressed if its name ends in ``.gz``."""
     with atomic_file(path, private=True) as raw:
         if os.fspath(path).endswith(".gz"):

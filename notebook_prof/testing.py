@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from .errors import OptionError
-from .trace import CATEGORIES, PHASES, Trace, TraceBuilder
+from .trace import Trace, TraceBuilder
 from .trace.clocks import Clock
 
 _SLICE: Final = re.compile(r"\[([^\[\]|]*)\]|\|(\w*)")
@@ -70,7 +70,6 @@ def draw(
                 builder.steps(int(name), ts, dur, "mark")
                 continue
             kind = (categories or {}).get(name, "kernel" if _STREAM.fullmatch(track) else "operator")
-            _check(phase, kind)
             handle = builder.slices(
                 ts=ts,
                 dur=0 if match[1] is None else dur,
@@ -101,12 +100,6 @@ def _track(builder: TraceBuilder, name: str) -> int:
     if match := _STREAM.fullmatch(name):
         return builder.track(name, "stream", device=0, stream=int(match[1]))
     return builder.track(name)
-
-
-def _check(phase: str, category: str) -> None:
-    for what, word, words in (("phase", phase, ("", *PHASES)), ("category", category, CATEGORIES)):
-        if word not in words:
-            raise OptionError(f"there is no {what} {word!r}: choose from {', '.join(filter(None, words))}")
 
 
 START_NS: Final = 1_700_000_000_000_000_000

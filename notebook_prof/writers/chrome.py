@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from gzip import GzipFile
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import IO, Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ..atomic_files import Sink, atomic_gzip
+from ..atomic_files import atomic_gzip
 from ..trace import Trace
 from ..trace.arrays import IntArray, TextArray, optional
 from ..trace.intervals import as_ints
@@ -281,7 +282,7 @@ def write_chrome(trace: Trace, path: str | os.PathLike[str]) -> None:
         _write(trace, file)
 
 
-def _write(trace: Trace, file: Sink) -> None:
+def _write(trace: Trace, file: IO[bytes] | GzipFile) -> None:
     # other programs cannot read half a surrogate
     head = json.dumps(_head(trace), ensure_ascii=False)[:-1] + ', "traceEvents": [\n'
     file.write(head.encode(errors="replace"))
