@@ -113,16 +113,13 @@ def runs_of(store: Store) -> pd.DataFrame:
     """Return the rows of the history, oldest first."""
     names = COLUMNS.names
     rows = store.select(", ".join(_STORED.get(name, name) for name in names), "ORDER BY at_ns, id")
-    values = zip(*rows, strict=True) if rows else [()] * len(names)
-    columns: dict[str, Any] = dict(zip(names, map(list, values), strict=True))
-    columns["at"] = pd.to_datetime(pd.Series(columns["at"], dtype="int64"), utc=True)
-    columns["source"] = [zlib.decompress(text).decode("utf-8") for text in columns["source"]]
-    columns["kept"] = [bool(text) for text in columns["kept"]]
-    for name in ("earlier", "peak_bytes"):
-        columns[name] = pd.array(columns[name], dtype="Int64")
-    columns["dirty"] = pd.array(
-        [None if value is None else bool(value) for value in columns["dirty"]], dtype="boolean"
-    )
+    table = pd.DataFrame(rows, columns=names)
+    columns: dict[str, Any] = {
+        **{name: table[name] for name in names},
+        "at": pd.to_datetime(table["at"].astype("int64"), utc=True),
+        "kept": table["kept"] != "",
+        "source": [zlib.decompress(text).decode("utf-8") for text in table["source"]],
+    }
     return COLUMNS.frame(columns)
 
 

@@ -329,13 +329,6 @@ def _several(value: Any) -> list[Any]:
 
 
 def _span(tables: Mapping[str, pd.DataFrame]) -> Window:
-    ends = [0]
-    for name in ("slices", "steps"):
-        frame = tables[name]
-        if len(frame):
-            ends.append(int((frame["ts"].to_numpy() + frame["dur"].to_numpy()).max()))
-    for name in ("counters", "allocations"):
-        frame = tables[name]
-        if len(frame):
-            ends.append(int(frame["ts"].to_numpy().max()))
-    return Window(0, max(ends))
+    timed = (tables[name] for name in ("slices", "steps", "counters", "allocations"))
+    ends = [int((table["ts"] + table.get("dur", 0)).max()) for table in timed if len(table)]
+    return Window(0, max([0, *ends]))
