@@ -58,10 +58,6 @@ class Clause:
         text = _in_words(self.value)
         return text if self.dimension == "name" else f"{self.dimension} {text}"
 
-    def to_json(self) -> list[int] | list[str]:
-        """Return the value as a list for JSON."""
-        return cast("list[int] | list[str]", list(self.value))
-
 
 def line_texts(table: pd.DataFrame) -> pd.Series[Any]:
     """Return the lines of a table's rows as slices spell them, such as ``cell:12``."""
