@@ -101,22 +101,13 @@ def path_table(one: Joint, spans: Sequence[PathSpan]) -> pd.DataFrame:
 
 def _whole_collectives(table: pd.DataFrame) -> pd.DataFrame:
     """Join a device's arrival at a collective and its transfer, if they are consecutive."""
-    first = np.ones(len(table), bool)
-    follows = (table["class"] == "communication").to_numpy() & table["slice"].notna().to_numpy()
-    for name in ("step", "rank", "slice", "class"):
-        code = pd.factorize(table[name])[0]
-        follows[1:] &= code[1:] == code[:-1]
-    first[1:] = ~follows[1:]
-    if first.all():
-        return table
-    begins = np.flatnonzero(first)
-    ends = np.append(begins[1:], len(table)) - 1
-    margin = table["margin_ns"].to_numpy(dtype=np.int64, na_value=FAR)
-    least = np.minimum.reduceat(margin, begins)
-    out = table.iloc[begins].reset_index(drop=True)
-    out["end_ns"] = table["end_ns"].to_numpy()[ends]
+    communicates, same = table["class"] == "communication", table[["step", "rank", "slice"]].fillna(-1)
+    follows = communicates & communicates.shift(fill_value=False) & table["slice"].notna()
+    first = ~(follows & (same == same.shift()).all(axis=1)).to_numpy(bool)
+    pieces, out = table.groupby(first.cumsum()), table[first].reset_index(drop=True)
+    out["end_ns"] = pieces["end_ns"].last().to_numpy()
     out["dur_ns"] = out["end_ns"] - out["start_ns"]
-    out["margin_ns"] = pd.arrays.IntegerArray(least, least >= FAR)
+    out["margin_ns"] = pieces["margin_ns"].min().array
     return out
 
 
