@@ -138,13 +138,6 @@ def limited(whole: StepParts, most: int = MOST_KEYS) -> StepParts:
     return _regrouped(whole, [key if i in keep else smaller for i, key in enumerate(whole.keys)])
 
 
-def by_name_and_line(whole: StepParts) -> tuple[StepParts, StepParts]:
-    """Regroup totals by phase, name and line: by phase and name, and by line. This halves the work."""
-    idle = IDLE["host"]
-    lines = [(idle if name == idle else line,) for _, name, line in whole.keys]
-    return _regrouped(whole, [key[:2] for key in whole.keys]), _regrouped(whole, lines)
-
-
 def undivided(whole: StepParts, by: Sequence[str], view: str) -> StepParts:
     """Return the same time under a single key, since it was not divided; for devices, the key is idle
     time."""

@@ -30,7 +30,6 @@ from .parts import (
     MOST_KEYS,
     OwnedTime,
     StepParts,
-    by_name_and_line,
     joined,
     limited,
     owned_time,
@@ -205,11 +204,8 @@ def summary_of(run: TraceRun, source: str = "", *, most_keys: int = MOST_KEYS) -
     by_phase = run.phases()
     small = len(run.trace.slices) <= MOST_SLICES
     totals = {"phases": by_phase}
-    if small:
-        totals["operators"], totals["lines"] = by_name_and_line(run.parts(("phase", "name", "line"), "host"))
-        totals["kernels"] = run.parts(*TOTALS["kernels"])
-    else:
-        totals |= {name: undivided(by_phase, *TOTALS[name]) for name in ("operators", "lines", "kernels")}
+    for name in ("operators", "lines", "kernels"):
+        totals[name] = run.parts(*TOTALS[name]) if small else undivided(by_phase, *TOTALS[name])
     totals = {name: limited(whole, most_keys) for name, whole in totals.items()}
     steps = run.steps
     if len(steps) > MOST_STEPS:
