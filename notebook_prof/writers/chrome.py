@@ -64,17 +64,19 @@ def stack_frames(trace: Trace) -> dict[str, dict[str, Any]]:
 
 def track_rows(trace: Trace) -> Rows:
     """Write names of processes and threads; metadata events."""
-    ids = _track_ids(trace)
     out = []
-    tracks = trace.tracks
-    for track, name, kind in zip(tracks["track"], tracks["name"], tracks["kind"], strict=True):
-        if kind not in ("thread", "process", "stream"):
-            continue
-        pid, tid = ids[track]
-        out.append({"ph": "M", "name": "thread_name", "pid": pid, "tid": tid, "args": {"name": name}})
-        process = f"GPU {pid}" if kind == "stream" else f"process {pid}"
-        out.append({"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": process}})
+    for kind, thread in _thread_names(trace):
+        process = f"GPU {thread['pid']}" if kind == "stream" else f"process {thread['pid']}"
+        out += [thread, {**thread, "name": "process_name", "tid": 0, "args": {"name": process}}]
     yield ",\n".join(dict.fromkeys(json.dumps(row) for row in out))
+
+
+def _thread_names(trace: Trace) -> Iterator[tuple[str, dict[str, Any]]]:
+    ids, tracks = _track_ids(trace), trace.tracks[["track", "name", "kind"]].to_numpy().tolist()
+    for track, name, kind in tracks:
+        if kind in ("thread", "process", "stream"):
+            pid, tid = ids[track]
+            yield kind, {"ph": "M", "name": "thread_name", "pid": pid, "tid": tid, "args": {"name": name}}
 
 
 def slice_rows(trace: Trace) -> Rows:
@@ -381,9 +383,5 @@ def _placed(trace: Trace, rank: int, first_device: int) -> tuple[Trace, str]:
         rows.append({**head, "name": "process_name", "args": {"name": name}})
         rows.append({**head, "name": "process_sort_index", "args": {"sort_index": rank}})
     placed = Trace(tables, metadata=trace.metadata, report=trace.report, span=trace.span)
-    ids, chosen = _track_ids(placed), tracks[tracks["kind"].isin(["thread", "process", "stream"])]
-    for track, name in zip(chosen["track"].tolist(), chosen["name"], strict=True):
-        process, thread = ids[track]
-        head = {"ph": "M", "pid": process, "tid": thread}
-        rows.append({**head, "name": "thread_name", "args": {"name": str(name)}})
+    rows += [thread for _, thread in _thread_names(placed)]
     return placed, ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
