@@ -34,8 +34,8 @@ class Chosen:
 
     @property
     def nbytes(self) -> int:
-        """Memory in bytes, including the running sums of `before`."""
-        return int(self.first.nbytes + self.stop.nbytes) + 8 * (len(self) + 1)
+        """Memory in bytes, including both running sums."""
+        return int(self.first.nbytes + self.stop.nbytes) + 16 * (len(self) + 1)
 
     @cached_property
     def _counts(self) -> IntArray:
@@ -59,30 +59,21 @@ class Chosen:
         """Return every selected position, ascending."""
         return spread(self.first, self.stop)
 
-    def near(self, stops: IntArray) -> Chosen:
-        """Return the stretches that touch bins with these `RowIndex.started_before`, shape (rows, edges)."""
-        if not len(stops):
-            return self
-        order = np.argsort(stops[:, 0], kind="stable")
-        kind = self.first.dtype
-        # one slice before: what is open at the first edge
-        low, high = stops[order, 0] - 1, stops[order, -1]
-        a = np.searchsorted(self.stop, low.astype(kind), "right")
-        b = np.searchsorted(self.first, high.astype(kind), "left")
-        a[1:] = np.maximum(a[1:], np.maximum.accumulate(b)[:-1])  # a stretch may reach over several rows
-        at = spread(a, b)
-        return Chosen(self._index, self.first[at], self.stop[at])
+    @cached_property
+    def _busy(self) -> IntArray:
+        """The selected ns before each stretch, and the total."""
+        busy = self._index.busy_before
+        return running_sum(busy(self.stop) - busy(self.first))
 
     def busy_until(self, stops: IntArray, open_ns: IntArray) -> IntArray:
         """Return selected ns before the edges of bins, over all rows; differences within a row are exact."""
         if not len(self):
             return np.zeros(stops.shape, np.int64)
         busy = self._index.busy_before
-        sums = running_sum(busy(self.stop) - busy(self.first))
         k = np.searchsorted(self.first, stops.astype(self.first.dtype), "left")
         end = self.stop[np.maximum(k - 1, 0)]
         over = np.where((k > 0) & (end > stops), busy(end) - busy(stops), 0)
-        return sums[k] - over - np.where((k > 0) & (end >= stops), open_ns, 0)
+        return self._busy[k] - over - np.where((k > 0) & (end >= stops), open_ns, 0)
 
     def __and__(self, other: Chosen) -> Chosen:
         few, many = (self, other) if len(self) <= len(other) else (other, self)

@@ -40,7 +40,7 @@ class Density:
 
     def matched(self, chosen: Chosen) -> IntArray:
         """Return the selected part of `busy_ns`: everything that a new selection changes."""
-        return np.asarray(np.diff(chosen.near(self.stops).busy_until(self.stops, self.open_ns), axis=1))
+        return np.asarray(np.diff(chosen.busy_until(self.stops, self.open_ns), axis=1))
 
 
 class LongestBlocks:

@@ -17,8 +17,6 @@ import numpy.typing as npt
 from ...trace.arrays import IntArray, sums_by_code
 
 _RADIX: Final = 1 << 16
-_MANY: Final = 64
-"""Number of edges from which rows are searched one by one."""
 
 
 class RowIndex:
@@ -87,15 +85,7 @@ class RowIndex:
         """Return the position of the first slice of each row at or after each instant, (rows, instants)."""
         at = np.clip(instants - self.origin, 0, self.stride - 1)
         keys = rows[:, None] * self.stride + at[None, :]
-        if len(at) < _MANY:
-            return np.searchsorted(self._key, keys.ravel(), side="left").reshape(keys.shape)
-        # a search in the part that the edges span stays in the processor's cache
-        out = np.empty(keys.shape, np.int64)
-        ends = np.searchsorted(self._key, keys[:, [0, -1]].ravel(), side="left").reshape(-1, 2)
-        for k, (low, high) in enumerate(ends.tolist()):
-            out[k] = np.searchsorted(self._key[low:high], keys[k], side="left")
-            out[k] += low
-        return out
+        return np.searchsorted(self._key, keys)
 
     def stretch(self, rows: IntArray, start: int, end: int) -> tuple[IntArray, IntArray]:
         """Return the positions ``first:stop`` of each row's slices that touch ``[start, end)``."""
