@@ -69,7 +69,7 @@ class OptimizerLoops:
                 self._become_leader(optimizer, me, line, text, since_ns)
             else:  # not a loop yet, since the leader has stepped only once
                 self._members.add(self._number(leader))
-                self._leader = weakref.ref(optimizer)
+                self._leader = _reference(optimizer)
             self._end_step(self._run, first_ns)
             self._end_step(self._run)
         elif me not in self._members:
@@ -83,7 +83,7 @@ class OptimizerLoops:
         begin_ns = max(self._last_ns, since_ns)
         if self.first_forward_ns > begin_ns:
             begin_ns = self.first_forward_ns
-        self._leader, self._line = weakref.ref(optimizer), line
+        self._leader, self._line = _reference(optimizer), line
         self._run = Run((line, me), line, text, begin_ns)
         self._steps_of_run = 0
         self._members.clear()
@@ -101,8 +101,15 @@ class OptimizerLoops:
         """Return a number that is unique to this object, even if ids are reused."""
         entry = self._numbers.get(id(optimizer))
         if entry is None or entry[0]() is not optimizer:
-            entry = self._numbers[id(optimizer)] = weakref.ref(optimizer), next(self._serial)
+            entry = self._numbers[id(optimizer)] = _reference(optimizer), next(self._serial)
         return entry[1]
+
+
+def _reference(thing: Any) -> Callable[[], Any]:
+    try:
+        return weakref.ref(thing)
+    except TypeError:  # as for a Keras callback without a model
+        return lambda: thing
 
 
 Remove = Callable[[], None]

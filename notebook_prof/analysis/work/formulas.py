@@ -10,8 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
-import numpy as np
-
 from ... import extensions
 
 Shape: TypeAlias = tuple[int, ...]
@@ -129,7 +127,7 @@ def elementwise(call: Call) -> CallWork | None:
     if call.name.startswith("_f"):  # _foreach_*, _fused_*: lists of tensors, written in place or anew
         elements = call.elements_of(tensors[0])
     else:
-        elements = math.prod(np.broadcast_shapes(*map(call.tensor, tensors)))
+        elements = math.prod(_broadcast([call.tensor(at) for at in tensors]))
     inputs = len(tensors) + (len(tensors) == 1 and call.name.rstrip("_") in ("mul", "add", "div", "sub"))
     flops = elements * (max(inputs, 2) - 1)
     return CallWork("elementwise", flops, call.bytes_of() + elements * call.element_bytes[tensors[0]])
@@ -198,6 +196,13 @@ def copy(call: Call) -> CallWork | None:
     if call.name == "copy_":
         return CallWork("copy", 0, call.bytes_of(0, 1))
     return CallWork("copy", 0, 2 * call.bytes_of()) if call.bytes_of() else None
+
+
+def _broadcast(shapes: list[Shape]) -> Shape:
+    # unlike NumPy's, for Paddle's operators that align axes from another one on
+    width = max(map(len, shapes), default=0)
+    padded = [(1,) * (width - len(shape)) + shape for shape in shapes]
+    return tuple(0 if 0 in sizes else max(sizes) for sizes in zip(*padded, strict=True))
 
 
 # Work of matrix products, convolutions and attention.
@@ -300,7 +305,7 @@ def _product(a: Shape, b: Shape) -> Shape:
     """Return the shape of a matrix product, with batches broadcast as torch.matmul does."""
     rows = (a[-2],) if len(a) > 1 else ()
     columns = (b[-1],) if len(b) > 1 else ()
-    return (*np.broadcast_shapes(a[:-2], b[:-2]), *rows, *columns)
+    return (*_broadcast([a[:-2], b[:-2]]), *rows, *columns)
 
 
 def _output(call: Call, x: Shape, w: Shape) -> tuple[Shape, bool] | None:
