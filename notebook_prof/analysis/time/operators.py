@@ -12,6 +12,7 @@ from ...errors import OptionError
 from ...labels import merged_name
 from ...trace import Trace
 from ...trace.arrays import BoolArray
+from ...trace.schema import Table
 from ..device.kernel_launches import launching_rows
 from ..grouping import covered, group, inclusive, nested_in_own_group
 from ..scope import (
@@ -231,12 +232,11 @@ def operator_work(
 # Every call of an operator, with time, work and shapes: the rows that ``notebook-prof analyze`` ranks.
 
 _RENAMED: Final = {"flop_count": "flops", "memory_bytes": "bytes"}
-_COLUMNS: Final = {
-    **dict.fromkeys(("id", "name", "type"), "str"),
-    **dict.fromkeys(("device_ns", "device_kern_ns", "host_ns", "host_kern_ns"), "Int64"),
-    **dict.fromkeys(("flops", "bytes"), "Float64"),
-    **dict.fromkeys(("in_shapes", "out_shapes", "in_layouts", "in_dtypes"), "object"),
-}
+CALLS: Final = Table.of(
+    "calls",
+    "id:str name:str type:str device_ns:Int64 device_kern_ns:Int64 host_ns:Int64 host_kern_ns:Int64 "
+    "flops:Float64 bytes:Float64 in_shapes:object out_shapes:object in_layouts:object in_dtypes:object",
+)
 
 
 def calls(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
@@ -295,8 +295,6 @@ def calls(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
 
 def _typed(table: pd.DataFrame) -> pd.DataFrame:
-    ready: dict[str, Any] = {}
-    for name, dtype in _COLUMNS.items():
-        values = table[name] if name in table else pd.Series([None] * len(table), dtype=object)
-        ready[name] = values.astype(object) if dtype == "object" else values.astype(dtype)
-    return pd.DataFrame(ready).reset_index(drop=True)
+    missing: dict[str, Any] = {name: None for name in CALLS.names if name not in table}
+    table = table.assign(**missing).reset_index(drop=True)
+    return CALLS.frame({name: table[name] for name in CALLS.names})
