@@ -20,7 +20,7 @@ from ..options import CollectorOptions
 from ..python.assemble import OTHER_CELLS
 from ..python.frames import CELL, owner_of
 from .fused_kernels import put_fused_kernels
-from .hooks import ModuleRanges, ParameterCounts
+from .hooks import COUNTS, ModuleRanges
 from .loader.tables import put as put_loaders
 from .loader.watch import LoaderWatch
 from .no_kernels import Cupti, Reason, asked_once, tell, why_no_gpu
@@ -58,7 +58,7 @@ class TorchCollector(Collector):
         self._torch: Any = None
         self._session: Session | None = None
         self._modules: ModuleRanges | None = None
-        self._counts: ParameterCounts | None = None
+        self._counts: dict[str, tuple[int, int, str]] = {}
         self._conflicts: ConflictWatch | None = None
         self._loaders = LoaderWatch()
         self._watched_since_us = 0
@@ -166,8 +166,9 @@ class TorchCollector(Collector):
         columns = of_devices(columns, self._options.devices, self.report)
         if self._options.stack:
             columns = users_only(columns)
-        if self._counts is not None and (counts := self._counts.table()) is not None:
-            builder.metadata.setdefault("tables", {})["modules"] = counts
+        if self._counts:
+            rows = [(name, *counts) for name, counts in self._counts.items()]
+            builder.metadata.setdefault("tables", {})["modules"] = pd.DataFrame(rows, columns=list(COUNTS))
         builder.metadata["torch_version"] = str(self._torch.__version__)
         if names := self._device_names():
             builder.metadata["devices"] = names

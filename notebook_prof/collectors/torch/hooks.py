@@ -10,8 +10,6 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, Final
 
-import pandas as pd
-
 from ...trace.taxonomy import EVALUATION_SUFFIX, MODULE_PREFIX
 from ..patches import Patches
 from .tracing import compilations, never_compile, traces
@@ -65,50 +63,36 @@ def dataloader_ticks(callback: Callable[[], None]) -> Remove:
     return patches.restore
 
 
-COLUMNS = ("module", "parameters", "parameter_bytes", "class")
+COUNTS: Final = ("module", "parameters", "parameter_bytes", "class")
+
+Names = dict[int, str]
 
 
-class ParameterCounts:
-    """Class and direct parameters (without those of children) of modules, by recorded name."""
-
+def parameter_counts(root: Any, names: Names) -> dict[str, tuple[int, int, str]]:
+    """Return number and bytes of direct parameters (without those of children), and the class, by module."""
     # a parameter shared by several modules is counted in the first of them
-    def __init__(self) -> None:
-        self._rows: dict[str, tuple[int, int, str]] = {}
-
-    def add(self, root: Any, names: dict[int, str]) -> None:
-        """Count the parameters of a module and all modules inside it. `names` has their names by ``id``."""
-        torch = sys.modules["torch"]
-        counted: set[int] = set()
-        with torch._C.DisableTorchFunction():  # hides these calls from the user's modes and subclasses
-            for module in root.modules():
-                count = size = 0
-                for parameter in getattr(module, "_parameters", {}).values():
-                    if parameter is None or id(parameter) in counted:
-                        continue
-                    counted.add(id(parameter))
-                    try:
-                        own, width = parameter.numel(), parameter.element_size()
-                    except (AttributeError, RuntimeError, TypeError, ValueError):
-                        continue  # a lazy module's parameter has no size yet
-                    if type(own) is not int:  # a symbol: int() would add a guard
-                        continue
-                    count, size = count + own, size + own * width
-                name = names.get(id(module))
-                if name is not None:
-                    row = count, size, type(module).__name__
-                    self._rows.setdefault(name.removeprefix(MODULE_PREFIX), row)
-
-    def table(self) -> pd.DataFrame | None:
-        """Return ``module parameters parameter_bytes class``, or None without modules."""
-        if not self._rows:
-            return None
-        rows = [(name, *counts) for name, counts in self._rows.items()]
-        return pd.DataFrame(rows, columns=list(COLUMNS))
+    rows: dict[str, tuple[int, int, str]] = {}
+    counted: set[int] = set()
+    with sys.modules["torch"]._C.DisableTorchFunction():  # hides this from the user's modes and subclasses
+        for module in root.modules():
+            count = size = 0
+            for parameter in getattr(module, "_parameters", {}).values():
+                if parameter is None or id(parameter) in counted:
+                    continue
+                counted.add(id(parameter))
+                try:
+                    own, width = parameter.numel(), parameter.element_size()
+                except (AttributeError, RuntimeError, TypeError, ValueError):
+                    continue  # a lazy module's parameter has no size yet
+                if type(own) is not int:  # a symbol: int() would add a guard
+                    continue
+                count, size = count + own, size + own * width
+            if (name := names.get(id(module))) is not None:
+                rows.setdefault(name.removeprefix(MODULE_PREFIX), (count, size, type(module).__name__))
+    return rows
 
 
 _HAS_ANY: Final = "_has_any_global_hook"
-
-Names = dict[int, str]
 
 
 first_forward: Final = SimpleNamespace(ns=0)
@@ -129,7 +113,7 @@ class ModuleRanges:
     # traces, and are removed while TorchDynamo compiles: it would inline them, and recompile when they are
     # gone.
     def __init__(self, torch: Any) -> None:
-        self.counts = ParameterCounts()
+        self.counts: dict[str, tuple[int, int, str]] = {}  # `parameter_counts` of all modules
         self._hooks = torch.nn.modules.module
         self._open: Callable[[str], Any] = torch._C._profiler._RecordFunctionFast
         self._grad_enabled: Callable[[], bool] = torch.is_grad_enabled
@@ -256,8 +240,12 @@ class ModuleRanges:
         for child in root.modules():
             self._cache[id(child)] = (weakref.ref(child), names)
         self._containers[parts] = names[id(root)]
-        self.counts.add(root, names)
+        self._count(root, names)
         return names
+
+    def _count(self, root: Any, names: Names) -> None:
+        for name, row in parameter_counts(root, names).items():
+            self.counts.setdefault(name, row)
 
     def _is_named(self, module: Any) -> bool:
         entry = self._cache.get(id(module))
@@ -270,7 +258,7 @@ class ModuleRanges:
         }
         names[id(root)] = self._containers.setdefault(parts, MODULE_PREFIX + type(root).__name__)
         self._cache[id(root)] = (weakref.ref(root), names)
-        self.counts.add(root, names)
+        self._count(root, names)
         return names
 
     def _free_prefix(self, kind: str) -> str:
