@@ -5,11 +5,10 @@ from __future__ import annotations
 import gc
 import types
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-import numpy as np
 import pandas as pd
 
 # First, functions that read the contents of types and instances without running their code.
@@ -176,7 +175,7 @@ class BufferLog:
     def table(self) -> pd.DataFrame:
         """Return one row per buffer, with `BUFFER_COLUMNS`, sorted by device and address."""
         # nested buffers become part of the outer one
-        rows: list[Buffer] = sorted(_without_inner(list(self._buffers.values())))
+        rows: list[Buffer] = sorted(_without_inner(self._buffers.values()))
         rows += [
             Buffer(0, size, HOST, name, "objects", _counted(count), [])
             for name, (size, count) in sorted(self._objects.items())
@@ -198,22 +197,15 @@ def _counted(count: int) -> str:
     return "Python object" if count == 1 else f"{count:,} Python objects"
 
 
-def _without_inner(buffers: list[Buffer]) -> list[Buffer]:
+def _without_inner(buffers: Iterable[Buffer]) -> list[Buffer]:
     """Drop buffers inside other buffers, which get their names."""
-    if not buffers:
-        return buffers
-    device = np.array([one.device for one in buffers])
-    address = np.array([one.address for one in buffers], dtype=np.int64)
-    size = np.array([one.bytes for one in buffers], dtype=np.int64)
-    order = np.lexsort((-size, address, device))
     kept: list[Buffer] = []
-    last_end, last_device = 0, None
-    for row, end in zip(order.tolist(), (address + size)[order].tolist(), strict=True):
-        one = buffers[row]
-        if kept and one.device == last_device and end <= last_end:
+    end, device = 0, None
+    for one in sorted(buffers, key=lambda one: (one.device, one.address, -one.bytes)):
+        if one.device == device and one.address + one.bytes <= end:
             for name in (one.name, *one.others):
                 add_name(kept[-1], name)
-            continue
-        kept.append(one)
-        last_end, last_device = end, one.device
+        else:
+            kept.append(one)
+            end, device = one.address + one.bytes, one.device
     return kept
