@@ -8,7 +8,6 @@ import os
 import sys
 import threading
 from array import array
-from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -150,8 +149,6 @@ def _line(frame: Any) -> int:
 _FOLD: Final = -1
 """Stands for the code of folded frames."""
 
-_Lines = tuple[list[int], list[int]]
-
 
 class CallTree:
     """Stacks, with each distinct beginning stored once. Each node is a stack, and node 0 is the empty one."""
@@ -190,7 +187,6 @@ def decode(nodes: IntArray, tree: CallTree) -> PackedStacks:
     used, code_of = np.unique(table[1:, 1], return_inverse=True)
     packed_keys, frame_of = np.unique(code_of.ravel() * 2**32 + table[1:, 2] + 1, return_inverse=True)
     numbers: dict[PythonFrame, int] = {}
-    lines: dict[int, _Lines] = {}
     line_of = []
     functions = Functions()
     for packed_key in packed_keys.tolist():
@@ -200,7 +196,7 @@ def decode(nodes: IntArray, tree: CallTree) -> PackedStacks:
         elif isinstance(code, CodeName):
             frame = functions.frame(code.function, code.file, position)
         else:
-            frame = _frame(code, position, lines)
+            frame = _frame(code, position)
         line_of.append(numbers.setdefault(frame, len(numbers)))
     frames = np.append(0, np.array(line_of, dtype=np.int64)[frame_of.ravel()])
     levels, homes, now = [], [], nodes
@@ -216,22 +212,14 @@ def decode(nodes: IntArray, tree: CallTree) -> PackedStacks:
     return PackedStacks(flat[np.argsort(home, kind="stable")], lengths, list(numbers))
 
 
-def _frame(code: CodeType, instruction: int, lines: dict[int, _Lines]) -> PythonFrame:
-    if (table := lines.get(id(code))) is None:
-        table = lines[id(code)] = _lines(code)
-    at = bisect_right(table[0], instruction) - 1
+def _frame(code: CodeType, instruction: int) -> PythonFrame:
     function, file = readable(getattr(code, "co_qualname", code.co_name)), readable(code.co_filename)
-    line = table[1][at] if at >= 0 else code.co_firstlineno
+    line = code.co_firstlineno
+    for start, _, of_instruction in code.co_lines():
+        if start > instruction:
+            break
+        line = of_instruction or line
     return PythonFrame(function, file, code.co_firstlineno, line, owner_of(file))
-
-
-def _lines(code: CodeType) -> _Lines:
-    starts, lines, latest = [], [], code.co_firstlineno
-    for start, _, line in code.co_lines():
-        latest = line if line else latest
-        starts.append(start)
-        lines.append(latest)
-    return starts, lines
 
 
 _SERVANTS: Final = ("iopub", "control", "heartbeat", "shell channel", "subshell", "ipythonhistory")
