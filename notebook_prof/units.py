@@ -64,11 +64,10 @@ def format_bytes(count: float, digits: int = 3) -> str:
     if not math.isfinite(count):
         return "–"
     sign, size = ("-" if count < 0 else ""), abs(float(count))
-    for unit in _BYTE_UNITS:
-        if round(size) < 1024 or unit == _BYTE_UNITS[-1]:
-            return f"{sign}{_significant(size, digits)} {unit}"
-        size /= 1024
-    raise AssertionError("unreachable")
+    power = 0
+    while round(size) >= 1024 and power < len(_BYTE_UNITS) - 1:
+        size, power = size / 1024, power + 1
+    return f"{sign}{_significant(size, digits)} {_BYTE_UNITS[power]}"
 
 
 def byte_ticks(counts: Sequence[float]) -> list[str]:

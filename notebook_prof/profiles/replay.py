@@ -210,7 +210,7 @@ def replay(
     rows = [row | _worth(trace, operator, covered, row, alike) for row in rows]
     return Replayed(
         operator,
-        TRIES.frame({name: [row[name] for row in rows] for name in TRIES.names}),
+        TRIES.of_rows(rows),
         table,
         alone,
         before,

@@ -20,13 +20,7 @@ from .nesting import inherit, nest
 from .report import ImportReport
 from .schema import TABLES
 
-SUFFIXES: Final = {
-    ".nbprof": "native",
-    ".nbprof.zip": "native",
-    ".zip": "native",
-    ".json": "chrome",
-    ".json.gz": "chrome",
-}
+_SUFFIXES: Final = {".nbprof": "native", ".zip": "native", ".json": "chrome", ".json.gz": "chrome"}
 """Format by suffix. A name without a suffix means a native folder."""
 
 
@@ -43,9 +37,9 @@ def writer(format: str) -> Any:
 def format_of(path: str | os.PathLike[str], *also: str) -> str:
     """Return the writer's name for a file's suffix. Others raise OptionError, which also lists `also`."""
     name = os.path.basename(os.fspath(path).rstrip("/\\"))
-    for suffix in sorted(SUFFIXES, key=len, reverse=True):
+    for suffix, written in _SUFFIXES.items():
         if name.endswith(suffix):
-            return SUFFIXES[suffix]
+            return written
     if name and not os.path.splitext(name)[1]:
         return "native"
     endings = ", ".join([".nbprof", ".nbprof.zip", ".json", ".json.gz (for Perfetto, too)", *also])
