@@ -27,35 +27,25 @@ if TYPE_CHECKING:
 
 __version__ = "0.2.0"
 
-_HOMES = {
-    "AlreadyRecordingError": "errors",
-    "NotRecordedError": "errors",
-    "NotebookProfError": "errors",
-    "Profile": "profiles.profile",
-    "RecordingState": "session.schedule",
-    "Selection": "selection",
-    "Trace": "trace",
-    "TraceBuilder": "trace",
-    "Window": "trace",
-    "annotate": "collectors.marks",
-    "compare": "comparison.comparison",
-    "export_chrome_tracing": "session.handlers",
-    "history": "runs.table",
-    "list_collectors": "collectors.registry",
-    "list_formats": "readers",
-    "load": "runs.table",
-    "notebook": "cells.build",
-    "measure_device": "collectors.ceilings",
-    "merge_trace_events": "ranks.profiles",
-    "open_profile": "profiles.files",
-    "profile": "session.recorder",
-    "read_ranks": "ranks.profiles",
-    "read_trace": "readers",
-    "schedule": "session.schedule",
-    "step": "collectors.marks",
-    "steps": "collectors.marks",
-    "tensorboard_trace_handler": "session.handlers",
+_NAMES = {
+    "cells.build": "notebook",
+    "collectors.ceilings": "measure_device",
+    "collectors.marks": "annotate step steps",
+    "collectors.registry": "list_collectors",
+    "comparison.comparison": "compare",
+    "errors": "AlreadyRecordingError NotRecordedError NotebookProfError",
+    "profiles.files": "open_profile",
+    "profiles.profile": "Profile",
+    "ranks.profiles": "merge_trace_events read_ranks",
+    "readers": "list_formats read_trace",
+    "runs.table": "history load",
+    "selection": "Selection",
+    "session.handlers": "export_chrome_tracing tensorboard_trace_handler",
+    "session.recorder": "profile",
+    "session.schedule": "RecordingState schedule",
+    "trace": "Trace TraceBuilder Window",
 }
+_HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = ["__version__", "last", "load_ipython_extension", "unload_ipython_extension", *sorted(_HOMES)]
 

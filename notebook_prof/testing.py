@@ -1,4 +1,4 @@
-"""Helpers for tests, ours and yours: Traces drawn as text, and a clock that is advanced by hand."""
+"""Traces drawn as text, for tests, ours and yours."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Final
 
 from .errors import OptionError
 from .trace import Trace, TraceBuilder
-from .trace.clocks import Clock
 
 _SLICE: Final = re.compile(r"\[([^\[\]|]*)\]|\|(\w*)")
 _STREAM: Final = re.compile(r"stream (\d+)")
@@ -100,33 +99,3 @@ def _track(builder: TraceBuilder, name: str) -> int:
     if match := _STREAM.fullmatch(name):
         return builder.track(name, "stream", device=0, stream=int(match[1]))
     return builder.track(name)
-
-
-START_NS: Final = 1_700_000_000_000_000_000
-
-
-class FakeClock(Clock):
-    """A Clock for tests of collectors: wall and monotonic time move by `advance`.
-
-    Parameters
-    ----------
-    wall_ns, monotonic_ns : int
-        First readings.
-
-    Examples
-    --------
-    >>> clock = FakeClock()
-    >>> before = clock.now_ns()
-    >>> clock.advance(250)
-    >>> clock.now_ns() - before
-    250
-    """
-
-    def __init__(self, wall_ns: int = START_NS, monotonic_ns: int = 0) -> None:
-        self.wall_ns, self.monotonic_ns = wall_ns, monotonic_ns
-        super().__init__(lambda: self.wall_ns, lambda: self.monotonic_ns)
-
-    def advance(self, ns: int, slew_ns: int = 0) -> None:
-        """Let `ns` pass; the wall clock is adjusted by `slew_ns` meanwhile."""
-        self.monotonic_ns += ns
-        self.wall_ns += ns + slew_ns

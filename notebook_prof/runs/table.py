@@ -43,7 +43,6 @@ COLUMNS: Final = Table(
         Column("mean_ns", "float64", "ns", "mean step"),
         Column("total_ns", "int64", "ns", "the whole recording"),
         Column("peak_bytes", "Int64", "bytes", "peak above the start, of a device or else of the host"),
-        Column("overhead", "float64", "1", "time of a recorded step over an unrecorded one, if measured"),
         Column("load", "float64", "", "mean number of threads that wanted a core, over a minute"),
         Column(
             "core_share", "float64", "1", "share of runnable time on a core; missing if the thread waited"

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import notebook_prof as nbp
-from notebook_prof.errors import OptionError
 
 from .drawn import write_rank, write_run
 from .piped import BACKWARD_US, BYTES, FORWARD_US, gpipe_length_us, write_gpipe
@@ -47,27 +45,22 @@ def test_ranks_without_a_pipeline(tmp_path: Path):
     ranks = nbp.read_ranks(write_run(tmp_path))
     assert ranks.pipeline().empty
     assert ranks.links().empty
-    assert ranks.matrix().isna().all(axis=None)
-    assert ranks.matrix().shape == (4, 4)
     assert ranks.flops().empty
 
 
-def test_the_matrix_of_messages(tmp_path: Path):
+def test_messages_between_neighbours(tmp_path: Path):
     steps, microbatches = 2, 8
     ranks = nbp.read_ranks(write_gpipe(tmp_path, 4, microbatches, steps))
-    square = ranks.matrix("count")
-    expected = np.full((4, 4), np.nan)
-    for stage in range(3):
-        expected[stage, stage + 1] = expected[stage + 1, stage] = steps * microbatches
-    assert np.array_equal(square.to_numpy(), expected, equal_nan=True)
-    assert ranks.matrix().loc[0, 1] == steps * microbatches * BYTES
-    row = ranks.links().iloc[0]
+    links = ranks.links()
+    neighbours = {(a, b) for stage in range(3) for a, b in ((stage, stage + 1), (stage + 1, stage))}
+    assert set(zip(links["src"], links["dst"], strict=True)) == neighbours
+    assert set(links["count"]) == {steps * microbatches}
+    row = links.iloc[0]
+    assert row["bytes"] == steps * microbatches * BYTES
     # the receiver comes 20 µs before the sender, and both are in the message for 5 µs
     assert row[["wait_ns", "transfer_ns"]].tolist() == [16 * 20_000, 16 * 5_000]
     assert row["bytes_per_s"] == pytest.approx(BYTES / 5e-6)
     assert ranks.stragglers()["collectives"].tolist() == [steps] * 4  # the all-reduces only
-    with pytest.raises(OptionError, match="no 'byte'"):
-        ranks.matrix("byte")
 
 
 def test_messages_of_which_one_end_is_missing(tmp_path: Path):

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from notebook_prof import Profile
 from notebook_prof.collectors.children import ChildrenCollector
-from notebook_prof.testing import FakeClock
 from notebook_prof.trace.builder import TraceBuilder
+
+from ..fake_clock import FakeClock
 
 MS = 1_000_000
 

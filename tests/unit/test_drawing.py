@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from notebook_prof.errors import OptionError
-from notebook_prof.testing import FakeClock, draw
+from notebook_prof.testing import draw
+
+from ..fake_clock import FakeClock
 
 
 def test_a_drawing_is_read_by_columns():

@@ -7,9 +7,9 @@ from typing import ClassVar
 import pytest
 
 from notebook_prof.collectors.base import Collector, Recording
-from notebook_prof.testing import FakeClock
 from notebook_prof.trace import TraceBuilder
 
+from ..fake_clock import FakeClock
 from ..noting import Noting
 from ..recorded import sealed
 

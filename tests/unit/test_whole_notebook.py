@@ -19,12 +19,13 @@ from notebook_prof.cells.watch import NotebookWatch
 from notebook_prof.collectors import statements
 from notebook_prof.comparison.verdict import compare_cells
 from notebook_prof.errors import OptionError
-from notebook_prof.testing import FakeClock
 from notebook_prof.trace import Trace
 from notebook_prof.trace.builder import TraceBuilder
 from notebook_prof.views.dashboard import dashboard_settings, rail
 from notebook_prof.views.tabs import TABS, Panel, Table
 from notebook_prof.views.tabs.lines import whole_of
+
+from ..fake_clock import FakeClock
 
 MS = 1_000_000
 

@@ -16,7 +16,8 @@ import notebook_prof as nbp
 from notebook_prof import Profile, open_profile
 from notebook_prof.cells.build import build
 from notebook_prof.cells.watch import NotebookWatch
-from notebook_prof.testing import FakeClock
+
+from ..fake_clock import FakeClock
 
 CODE = """
 import time

@@ -68,30 +68,6 @@ class RankAnswers(RankPaths):
         """Return the messages from rank to rank, if sends and receives have a recorded peer; see `links`."""
         return links(self._shared("matched"), self._shared("arrivals"))
 
-    def matrix(self, value: str = "bytes") -> pd.DataFrame:
-        """Return one column of `links` as a table of sender × receiver.
-
-        Parameters
-        ----------
-        value : {"bytes", "count", "total_ns", "wait_ns", "transfer_ns", "bytes_per_s"}
-
-        Returns
-        -------
-        DataFrame
-            A row for each sender and a column for each receiver, of all ranks, float64; NaN if nothing was
-            sent.
-
-        Raises
-        ------
-        OptionError
-            If there is no such value.
-        """
-        table = self.links()
-        check_option("messages have no", value, list(table.columns[2:]))
-        every = sorted({*self, *table["src"], *table["dst"]})
-        square = table.set_index(["src", "dst"])[value].astype("float64").unstack()  # noqa: PD010
-        return square.reindex(index=every, columns=every)
-
     def pipeline(self) -> pd.DataFrame:
         """Return stages and bubbles of pipelines; see `notebook_prof.ranks.analysis.links.pipeline`."""
         work, clocks = self._frame("stages"), self.clocks().set_index("rank")
