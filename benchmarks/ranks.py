@@ -41,8 +41,8 @@ import psutil
 import notebook_prof as nbp
 from notebook_prof.ranks import rankset
 from notebook_prof.ranks.analysis.tables import STANDARD
-from notebook_prof.ranks.cache import reduce_rank
 from notebook_prof.ranks.files import inspected
+from notebook_prof.ranks.one_rank import reduce_rank
 
 TITLE = "Many ranks"
 BASE_NS = 1_790_000_000_000_000_000

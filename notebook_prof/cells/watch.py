@@ -142,7 +142,6 @@ class NotebookWatch:
         return self._open.get(threading.get_ident())
 
     def begin(self, source: str, number: int, cell: str = "") -> CellRun:
-        """Begin a cell in the calling thread."""
         asked_ns = self.clock.now_ns()
         source = self._texts.setdefault(source, source)
         level, high = self._read(asked_ns, _SHORT_NS)

@@ -86,7 +86,6 @@ class Journal:
         self.counts: list[tuple[int, Any, Any]] = []
 
     def begin(self, name: str, phase: str | None) -> Annotation:
-        """Open an annotation in this thread."""
         span = Annotation(self, name, phase)
         if span.tid not in self._names:
             self._names[span.tid] = live_threads().get(span.tid, f"thread {span.tid}")

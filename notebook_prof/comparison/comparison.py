@@ -15,7 +15,7 @@ from ..errors import OptionError, SelectionError, nearest
 from ..expectations.language import Expectation
 from ..expectations.outcomes import Expectations, judge
 from ..expectations.quantities import Measured, missing
-from ..profiles.display import display
+from ..profiles.display import Displayed
 from ..profiles.profile import Profile
 from ..trace.redaction import Redaction
 from .run import Recording, Side, TraceRun
@@ -109,7 +109,7 @@ def _of_row(row: Any) -> AlignedStep:
     return AlignedStep(int(row["run"]), int(row["step"]), int(row["ts"]), int(row["dur_ns"]))
 
 
-class Comparison(ComparedTables):
+class Comparison(ComparedTables, Displayed):
     """Two sides of recordings and their differences, linked by aligned steps and one selection. Made by
     `compare`.
 
@@ -336,15 +336,11 @@ class Comparison(ComparedTables):
 
         return fragment(self)
 
-    def _display_(self) -> Any:
-        """Return the linked page; marimo calls this."""
-        return display(self, as_widget=True)
-
     def _ipython_display_(self, **kwargs: Any) -> None:
         """Show the linked page. For sides without timelines, IPython falls back to `_repr_mimebundle_`."""
         if not importlib.import_module("notebook_prof.comparison.page.queries").can_be_shown(self):
             raise NotImplementedError
-        display(self, **kwargs)
+        super()._ipython_display_(**kwargs)
 
     def _page(self) -> Any:
         return importlib.import_module("notebook_prof.comparison.page.queries").ComparisonProtocol(self)

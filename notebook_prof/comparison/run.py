@@ -113,7 +113,6 @@ class TraceRun:
         return source_texts(self.trace)
 
     def line_labels(self) -> list[str]:
-        """Return the labels of lines in `parts`."""
         return list(map(str, self.trace.slices["line"].cat.categories))
 
     @functools.cached_property
@@ -187,7 +186,6 @@ class Summary:
         return {CELL: text_lines(text)} if text else {}
 
     def line_labels(self) -> list[str]:
-        """Return the lines with totals."""
         return [key[0] for key in self.totals["lines"].keys]
 
     def facts(self) -> Mapping[str, str]:

@@ -249,7 +249,6 @@ def _else(c: ComparedTables) -> str:
 
 
 def conditions_text(c: ComparedTables) -> str:
-    """List the conditions that differ."""
     rows = zip(*(c.conditions[name] for name in ("what", "a", "b")), strict=True)
     return ", ".join(f"{what} ({a or 'none'} → {b or 'none'})" for what, a, b in rows)
 

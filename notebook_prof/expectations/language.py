@@ -68,7 +68,6 @@ class Expectation:
         return cls(text.strip(), quantity, _part(text, quantity, of), operator, limit, unit)
 
     def holds(self, value: float) -> bool:
-        """Return whether a value is within the limit."""
         return {
             "<": value < self.limit,
             "<=": value <= self.limit,

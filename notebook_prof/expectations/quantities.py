@@ -97,7 +97,6 @@ def _largest(values: pd.Series[int], what: str, call: str) -> list[str]:
 
 
 def missing(call: str, reason: str) -> Measured:
-    """Return the result for a missing value."""
     return Measured(math.nan, -math.inf, math.inf, call, reason)
 
 

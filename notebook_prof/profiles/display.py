@@ -23,6 +23,16 @@ def display(shown: Any, **options: Any) -> Any:
     raise NotImplementedError
 
 
+class Displayed:
+    """An object that front-ends show as a linked page: marimo, and IPython."""
+
+    def _display_(self) -> Any:
+        return display(self, as_widget=True)
+
+    def _ipython_display_(self, **kwargs: Any) -> None:
+        display(self, **kwargs)
+
+
 VIEWS: Final = ("timeline", "operators", "memory", "phases")
 """Names of the views that are not tabs."""
 

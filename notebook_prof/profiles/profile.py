@@ -17,7 +17,7 @@ from ..selection import Selection
 from ..trace.trace import Trace, format_of
 from . import topics
 from .deferred_trace import DeferredTrace
-from .display import Plot, display
+from .display import Displayed, Plot
 from .namespace import method, topic
 from .text import PlainText, operator_table, profile_text, summary_text, trust_lines
 
@@ -35,7 +35,7 @@ def _replay() -> Callable[Concatenate[Trace, ...], Replayed]:
     return replay
 
 
-class Profile:
+class Profile(Displayed):
     """A recording, with all its analyses and views.
 
     Parameters
@@ -373,11 +373,3 @@ class Profile:
 
         html = fragment(self.trace, self.selection, verdict=self.headline)
         return {"text/plain": repr(self), "text/html": html}
-
-    def _display_(self) -> Any:
-        """Return the linked views; marimo calls this."""
-        return display(self, as_widget=True)
-
-    def _ipython_display_(self, **kwargs: Any) -> None:
-        """Show the linked views through an entry point. Without one, IPython uses `_repr_mimebundle_`."""
-        display(self, **kwargs)

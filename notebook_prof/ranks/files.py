@@ -15,13 +15,12 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from ..errors import FormatError, OptionError
+from ..readers.codec.compression import first_bytes
 from ..trace import ImportReport
 from ..trace.arrays import LAST
 
 _HEAD: Final = 64 * 1024
-_GZIP: Final = b"\x1f\x8b"
 _ZIP: Final = b"PK\x03\x04"
-_GZIP_WINDOW: Final = 31
 _DISTRIBUTED: Final = re.compile(r'"distributedInfo"\s*:\s*\{')
 _VERSION: Final = re.compile(
     r'"((?:\w+_)?version|schemaVersion|schema_version)"\s*:\s*"?([\w.+-]+)"?', re.IGNORECASE
@@ -41,11 +40,9 @@ def facts_of(path: Path) -> dict[str, Any]:
         if head.startswith(_ZIP):
             with zipfile.ZipFile(path) as archive:
                 return _native(archive.read(LAST))
-        if head.startswith(_GZIP):
-            head = zlib.decompressobj(_GZIP_WINDOW).decompress(head, _HEAD)
     except (OSError, KeyError, ValueError, zipfile.BadZipFile, zlib.error):
         return {}
-    return _kineto(head.decode(errors="replace"))
+    return _kineto(first_bytes(head).decode(errors="replace"))
 
 
 def rank_in_name(path: str) -> int | None:

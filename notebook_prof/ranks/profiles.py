@@ -14,7 +14,6 @@ from ..profiles.profile import Profile
 from ..selection import Selection
 from ..trace.redaction import Redaction
 from .analysis.answers import RankAnswers
-from .cache import Cache
 from .files import Paths
 from .page.board import RankBoard, page_sums
 from .page.frames import PageFrames, frames_under
@@ -220,7 +219,6 @@ def read_ranks(
     paths: Paths,
     client: Any = None,
     *,
-    cache: Cache = None,
     processes: int | None = None,
     progress: Progress = None,
 ) -> Ranks:
@@ -234,9 +232,6 @@ def read_ranks(
     client : distributed.Client, optional
         A Dask cluster that reads and reduces each rank next to its file. `paths` are then paths of the
         workers. Needs the extra ``ranks``.
-    cache : path or bool, optional
-        Folder for copies of the recordings in the native format, which open faster; True is
-        ``.notebook_prof`` beside each file.
     processes : int, optional
         Number of processes without a client. Default: one per core, if there is enough to read; 1 means this
         process.
@@ -270,7 +265,7 @@ def read_ranks(
     [26]
     """
     files, report = find_ranks(paths, client)
-    return Ranks(files, report, client=client, cache=cache, processes=processes, progress=progress)
+    return Ranks(files, report, client=client, processes=processes, progress=progress)
 
 
 def merge_trace_events(paths: Paths, path: str | os.PathLike[str], *, progress: Progress = None) -> None:

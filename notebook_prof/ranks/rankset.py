@@ -15,15 +15,14 @@ import pandas as pd
 
 from ..errors import FormatError, SelectionError
 from ..profiles.profile import Profile
+from ..readers import read_trace
 from ..trace import ImportReport, Trace
-from .cache import Analyses, Cache, Reduction, joined, open_rank, reduce_rank
 from .files import Paths, RankFile, arranged, inspected, listed, numbered
+from .one_rank import Analyses, Reduction, joined, reduce_rank
 from .reduction import Progress, find_there, processes_for, run_here, run_there, with_bar
 
 _OPEN: Final = 2
 """Number of individually opened ranks that stay in memory."""
-
-_OURS: Final = ("cache-damaged", "cache-not-written")
 
 
 def find_ranks(paths: Paths, client: Any = None) -> tuple[dict[int, RankFile], ImportReport]:
@@ -46,21 +45,19 @@ class RankSet(Mapping[int, Profile]):
     """The recordings of a run's ranks, read on demand (``ranks[3]``) or read, reduced and dropped (`map`)."""
 
     # One rank is in memory for each process or, with a Dask `client`, for each of the cluster's threads; only
-    # the results of the analyses are kept. `cache` is a folder for native copies; True puts them beside the
-    # files.
+    # the results of the analyses are kept.
     def __init__(
         self,
         files: Mapping[int, RankFile],
         report: ImportReport | None = None,
         *,
         client: Any = None,
-        cache: Cache = None,
         processes: int | None = None,
         progress: Progress = None,
     ) -> None:
         self._files = dict(sorted(files.items()))
         self._report = report.copy() if report is not None else ImportReport()
-        self._client, self._cache = client, cache
+        self._client = client
         self._processes, self._progress = processes, progress
         self._opened: OrderedDict[int, Profile] = OrderedDict()
         self._facts: dict[int, dict[str, Any]] = {}
@@ -84,9 +81,7 @@ class RankSet(Mapping[int, Profile]):
 
     def trace(self, rank: int) -> Trace:
         """Read one rank now, without keeping it."""
-        trace, trouble = open_rank(self._files[rank], self._cache)
-        self._tell(rank, trouble, named=False)
-        return trace
+        return read_trace(self._files[rank].path)
 
     @property
     def report(self) -> ImportReport:
@@ -148,7 +143,12 @@ class RankSet(Mapping[int, Profile]):
         failures: dict[str, dict[int, Exception]] = {name: {} for name in analyses}
         total = len(self._files)
         for done, result in enumerate(with_bar(self._run(analyses), total, self._progress), 1):
-            self._tell(result.rank, result.report, named=not result.read)
+            for issue in result.report:  # losses and errors, each once
+                if issue.severity == "info" or (issue.code, result.rank) in self._reported:
+                    continue
+                self._reported.add((issue.code, result.rank))
+                example = f"rank {result.rank}: {issue.example}" if result.read else issue.example
+                self._report.add(issue.code, issue.severity, issue.count, example, issue.effect, issue.advice)
             if result.read:
                 self._facts[result.rank] = {**result.facts, "seconds": result.seconds}
             for name, frame in result.frames.items():
@@ -171,18 +171,9 @@ class RankSet(Mapping[int, Profile]):
     def _run(self, analyses: Analyses) -> Iterator[Reduction]:
         files = list(self._files.values())
         if self._client is not None:
-            return run_there(files, analyses, self._cache, self._client, self._report)
-        work = functools.partial(reduce_rank, analyses=analyses, cache=self._cache)
+            return run_there(files, analyses, self._client, self._report)
+        work = functools.partial(reduce_rank, analyses=analyses)
         return run_here(files, work, processes_for(files, self._processes), self._report)
-
-    def _tell(self, rank: int, report: ImportReport, named: bool) -> None:
-        """Add losses and errors of a rank to the report, each once; `named` ones already name the rank."""
-        for issue in report:
-            if (issue.code, rank) in self._reported or (issue.severity == "info" and issue.code not in _OURS):
-                continue
-            self._reported.add((issue.code, rank))
-            example = issue.example if named else f"rank {rank}: {issue.example}"
-            self._report.add(issue.code, issue.severity, issue.count, example, issue.effect, issue.advice)
 
     def _no_rank(self, rank: object) -> str:
         return f"no rank {rank!r}: there {'are' if len(self) > 1 else 'is'} {self._span()}"
@@ -213,7 +204,6 @@ class RankSet(Mapping[int, Profile]):
         return type(self)(
             {int(rank): self._files[int(rank)] for rank in numbers},
             client=self._client,
-            cache=self._cache,
             processes=self._processes,
             progress=self._progress,
         )

@@ -23,8 +23,8 @@ from tqdm import tqdm
 
 from ..optional import require
 from ..trace import ImportReport
-from .cache import Analyses, Cache, Reduction, reduce_rank
 from .files import RankFile, inspected, listed
+from .one_rank import Analyses, Reduction, reduce_rank
 
 Progress: TypeAlias = Callable[[int, int], None] | bool | None
 """Called with ranks done and the total; True shows a bar, None only in an interactive session."""
@@ -206,7 +206,7 @@ def find_there(paths: Sequence[str], client: Any) -> list[RankFile]:
 
 
 def run_there(
-    files: Iterable[RankFile], analyses: Analyses, cache: Cache, client: Any, report: ImportReport
+    files: Iterable[RankFile], analyses: Analyses, client: Any, report: ImportReport
 ) -> Iterator[Reduction]:
     """Yield results in order of completion."""
     # Dask itself runs a lost worker's tasks again on another one that sees the file, and `report` gets
@@ -216,7 +216,7 @@ def run_there(
     name = f"notebook-prof-{uuid.uuid4().hex[:8]}"
     waiting = {
         client.submit(
-            reduce_rank, file, analyses, cache,
+            reduce_rank, file, analyses,
             key=f"{name}-{file.rank}", pure=False, retries=_RETRIES, workers=list(file.workers) or None,
         ): file
         for file in files

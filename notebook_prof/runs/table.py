@@ -57,7 +57,7 @@ COLUMNS: Final = Table(
 _STORED: Final = {"run": "id", "at": "at_ns", "lineage": "coalesce(lineage, id)"}
 
 
-def history(cell: str | None = None, *, name: str | None = None, notebook: str | None = None) -> pd.DataFrame:
+def history(cell: str | None = None, *, name: str | None = None) -> pd.DataFrame:
     """List the recorded runs of this project.
 
     Parameters
@@ -66,8 +66,6 @@ def history(cell: str | None = None, *, name: str | None = None, notebook: str |
         Only runs of this cell, given by its id or by text of its source.
     name : str, optional
         Only runs of this name.
-    notebook : str, optional
-        Only runs of notebooks whose path ends with this.
 
     Returns
     -------
@@ -97,8 +95,6 @@ def history(cell: str | None = None, *, name: str | None = None, notebook: str |
         table = table[(table["cell"] == cell) | table["source"].str.contains(cell, regex=False)]
     if name is not None:
         table = table[table["name"] == name]
-    if notebook is not None:
-        table = table[table["notebook"].str.endswith(notebook)]
     table = table.reset_index(drop=True)
     table.attrs = {
         "folder": str(store.folder),

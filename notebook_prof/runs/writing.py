@@ -158,7 +158,6 @@ def write(profile: Profile, previous: PreviousRun, kept: bool, at: Path) -> int:
         "mean_ns": float(used.mean()) if len(used) else None,
         "total_ns": int(trace.span.dur),
         "peak_bytes": int(peaks.max()) if len(peaks) else None,
-        "overhead": None,  # earlier versions could measure it
         "load": previous.load,
         "core_share": core_share(trace),
         "verdict": verdict,

@@ -141,7 +141,6 @@ def steps_elsewhere(report: ImportReport, thread: threading.Thread | None, cell:
 
 
 def partial_steps(report: ImportReport, steps: StepRecords) -> None:
-    """Report the recorded steps that are incomplete."""
     if steps.partial:
         first, why = min(steps.partial), " ended with an exception"
         if first in steps.halted:

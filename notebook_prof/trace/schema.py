@@ -41,7 +41,6 @@ class Table:
 
     @property
     def names(self) -> list[str]:
-        """Column names, in order."""
         return [column.name for column in self.columns]
 
     def empty(self) -> pd.DataFrame:

@@ -20,7 +20,6 @@ from pandas.api.types import infer_dtype, is_object_dtype
 from ..atomic_files import atomic_file, cannot_write
 from ..errors import OptionError
 from ..trace.arrays import FIRST, FORMAT, LAST, SCHEMA, TABLE_SUFFIX
-from ..trace.report import ImportReport
 from ..trace.schema import TABLES
 from ..trace.trace import Trace
 from .values import ValueEncoder
@@ -80,6 +79,7 @@ def _check_target(path: Path, is_zip: bool) -> None:
 
 
 _DICTIONARY_BYTES: Final = 1 << 30
+_ISSUE: Final = ("code", "severity", "count", "example", "effect", "advice")
 
 
 def write_native(trace: Trace, path: str | os.PathLike[str]) -> None:
@@ -104,13 +104,15 @@ def _write(trace: Trace, put: Callable[[str, memoryview], object]) -> None:
     frames.put_json(FIRST, {"format": FORMAT, "schema": SCHEMA})
     for table in TABLES:
         frames.put(table.name, getattr(trace, table.name))
-    metadata = frames.values.encode(dict(trace.metadata))
+    metadata, report = frames.values.encode(dict(trace.metadata)), trace.report.copy()
+    lost, effect = frames.values.lost, "kept as text in the saved file"
+    report.add("metadata-as-text", "info", len(lost), (lost or [""])[0], effect)
     content: dict[str, Any] = {
         "format": FORMAT,
         "schema": SCHEMA,
         "span": [int(trace.span.start), int(trace.span.end)],
         "metadata": metadata,
-        "report": [_issue_fields(issue) for issue in _with_losses(trace.report, frames.values)],
+        "report": [{name: getattr(issue, name) for name in _ISSUE} for issue in report],
         "columns": frames.columns,
         "files": dict(frames.files),
     }
@@ -195,15 +197,3 @@ def _is_text(values: Any) -> bool:
     except (UnicodeEncodeError, pa.ArrowException):
         return False
     return True
-
-
-def _with_losses(report: ImportReport, values: ValueEncoder) -> ImportReport:
-    with_losses = report.copy()
-    first, effect = (values.lost or [""])[0], "kept as text in the saved file"
-    with_losses.add("metadata-as-text", "info", len(values.lost), first, effect)
-    return with_losses
-
-
-def _issue_fields(issue: Any) -> dict[str, Any]:
-    names = ("code", "severity", "count", "example", "effect", "advice")
-    return {name: getattr(issue, name) for name in names}

@@ -19,7 +19,7 @@ from notebook_prof.trace import ImportReport
 def work(file):
     import time
     time.sleep(600 if file.rank else 0)
-    from notebook_prof.ranks.cache import Reduction
+    from notebook_prof.ranks.one_rank import Reduction
     return Reduction(file.rank, read=False)
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pandas as pd
@@ -18,9 +17,8 @@ from notebook_prof import analysis
 from notebook_prof.analysis.time.operators import operator_times
 from notebook_prof.errors import FormatError, OptionError
 from notebook_prof.ranks.analysis.tables import STANDARD
-from notebook_prof.ranks.cache import open_rank, reduce_rank, twin_path, with_rank
-from notebook_prof.ranks.files import RankFile, inspected
-from notebook_prof.readers import read_trace
+from notebook_prof.ranks.files import inspected
+from notebook_prof.ranks.one_rank import reduce_rank, with_rank
 from notebook_prof.trace import Trace
 
 from .drawn import write_rank, write_run
@@ -219,51 +217,6 @@ def test_an_interrupt_ends_the_processes(tmp_path: Path):
         ranks.map(busy)
     assert threading.active_count() <= before + 2
     assert nbp.read_ranks(tmp_path).map(busy)["value"].tolist() == [255_000] * 4
-
-
-def test_the_cache_is_used_and_never_in_the_way(tmp_path: Path):
-    folder = write_run(tmp_path)
-    first = nbp.read_ranks(str(folder / "*.gz"), cache=True)
-    table = first.map(analysis.device)
-    kept = sorted((folder / ".notebook_prof").iterdir())
-    assert len(kept) == 4
-    pd.testing.assert_frame_equal(
-        nbp.read_ranks(str(folder / "*.gz"), cache=True).map(analysis.device), table
-    )
-    assert list(nbp.read_ranks(folder)) == [0, 1, 2, 3]  # the cache is no rank
-    for part in kept[0].iterdir():
-        part.write_bytes(b"damaged")
-    again = nbp.read_ranks(str(folder / "*.gz"), cache=True)
-    pd.testing.assert_frame_equal(again.map(analysis.device), table)
-    blocked = tmp_path / "file"
-    blocked.write_text("no folder")
-    still = nbp.read_ranks(str(folder / "*.gz"), cache=blocked)
-    pd.testing.assert_frame_equal(still.map(analysis.device), table)
-    assert "cache-not-written" in still.report
-
-
-def test_many_threads_share_one_cache(tmp_path: Path):
-    """All at once, first without a twin, then with one that is damaged: each has its trace, and one stays."""
-    [path] = write_run(tmp_path, 1).glob("*.gz")
-    file = RankFile(0, str(path), "name", path.stat().st_size)
-    for damage in (False, True):
-        twin = twin_path(file, True)
-        assert twin is not None
-        if damage:
-            next(twin.iterdir()).write_bytes(b"damaged")
-        begin = threading.Barrier(8)
-
-        def opened(begin: threading.Barrier = begin) -> tuple[Trace, list[str]]:
-            begin.wait(60)
-            trace, report = open_rank(file, True)
-            return trace, [issue.code for issue in report]
-
-        with ThreadPoolExecutor(8) as pool:
-            results = [one.result(60) for one in [pool.submit(opened) for _ in range(8)]]
-        assert {len(trace.slices) for trace, _ in results} == {len(read_trace(path).slices)}
-        assert {code for _, codes in results for code in codes} <= ({"cache-damaged"} if damage else set())
-        assert list(twin.parent.iterdir()) == [twin]
-        assert len(read_trace(twin).slices) == len(results[0][0].slices)
 
 
 def test_progress_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

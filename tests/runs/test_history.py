@@ -56,7 +56,6 @@ def test_rows_are_chosen_and_in_order(history: Path) -> None:
     assert nbp.history("a")["run"].tolist() == [3, 1]
     assert nbp.history("work(1)")["run"].tolist() == [2]
     assert nbp.history(name="x")["run"].tolist() == [1]
-    assert nbp.history(notebook="1.ipynb")["run"].tolist() == [1]
     assert len(nbp.history("no such cell")) == 0
 
 

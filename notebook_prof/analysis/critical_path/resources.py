@@ -34,7 +34,6 @@ class Segments(NamedTuple):
     owner: IntArray
 
     def until(self) -> IntArray:
-        """Return the end of each segment."""
         return np.append(self.at[1:], FAR)
 
 

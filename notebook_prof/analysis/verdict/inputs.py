@@ -160,7 +160,6 @@ class VerdictInputs:
         return cite(format_share(share, digits), share, source, of, select)
 
     def in_phase(self, phase: str) -> Source:
-        """The source of a number of `phase_ns`."""
         if len(self.steps):
             return Source("phases", "host_ns", {"phase": phase}, self.arguments)
         where = {"phase": phase, "track": stepping_track(self.trace)}

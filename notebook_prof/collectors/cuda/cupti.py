@@ -250,7 +250,6 @@ class CuptiSession:
             builder.metadata["cupti_version"] = version
 
     def abandon(self) -> None:
-        """Release everything."""
         self.stop()
         self._release()
 

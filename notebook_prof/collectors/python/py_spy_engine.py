@@ -93,7 +93,6 @@ class PySpy:
         return self._net.awaits
 
     def start(self, clock: Clock) -> None:
-        """Start recording."""
         self._clock, self._children = clock, Children(clock.now_ns)
         self._net.start(clock)
         self._window_ns, self._begun_s = (clock.now_ns(), 0), time.monotonic()

@@ -207,7 +207,7 @@ def cpu_table(records: Records, processes: ProcessFacts) -> pd.DataFrame:
         return pd.DataFrame(columns=list(COLUMNS))
     table = _changes(times, passes)
     own = table[_THREAD].drop_duplicates()
-    named = [_name_and_kind(pid, tid, processes) for pid, tid in own.itertuples(index=False)]
+    named = [_name_and_kind(pid, tid, processes) for pid, tid in own.to_numpy().tolist()]
     table = table.merge(own.assign(**dict(zip(("name", "kind"), zip(*named, strict=True), strict=True))))
     unseen_ns = _ended_unseen(table, records, passes)
     if unseen_ns[-1]:

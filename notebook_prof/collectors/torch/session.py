@@ -70,7 +70,6 @@ class ConflictWatch:
         self.count = 0
 
     def watch(self) -> None:
-        """Start counting."""
         for home, name, count in self._homes:
             if hasattr(home, name):
                 self._patches.replace(home, name, functools.partial(self._telling, count=count))
@@ -170,7 +169,6 @@ class FastSession:
             self._profiler._prepare_trace()
 
     def start(self) -> None:
-        """Start recording."""
         self.owner = threading.get_ident() if self._options.memory else None
         self._profiler._start_trace()
 
@@ -217,7 +215,6 @@ class PublicSession:
         """Do nothing, since the public profiler prepares when it starts."""
 
     def start(self) -> None:
-        """Start recording."""
         self.owner = threading.get_ident()
         with _kineto_is_quiet(), warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=_ONE_CYCLE, category=UserWarning)

@@ -35,7 +35,6 @@ class Rank:
         self._host: int | None = None
 
     def read(self) -> None:
-        """Read everything."""
         self._facts()
         for kind, name in self.files.items():
             for key, table in summary_tables(kind, self._data(kind), name, self.report).items():

@@ -20,7 +20,7 @@ from ...trace.arrays import number_rows
 from ...trace.schema import Table
 from ...trace.taxonomy import phase_of
 from ...writers.chrome import write_chrome_ranks
-from ..cache import Analyses
+from ..one_rank import Analyses
 from ..rankset import RankSet
 from .clocks import arrivals, clock_offsets, on_common_clock
 from .links import POINT_TO_POINT, point_to_point, stage_work

@@ -12,7 +12,7 @@ import pandas as pd
 
 from ...atomic_files import atomic_text
 from ...errors import NotebookProfError
-from ...profiles.display import display
+from ...profiles.display import Displayed
 from ...profiles.profile import Profile
 from ...selection import Selection
 from ...units import format_ns, format_share
@@ -84,7 +84,7 @@ _MOST_GROUPS: Final = 11
 Stacking: TypeAlias = Callable[[Sequence[int] | None], Profile]
 
 
-class RankBoard:
+class RankBoard(Displayed):
     """The linked dashboard of many ranks: choosing ranks, steps, a group or a time window filters the rest.
 
     Made by ``ranks.dashboard()``. `selection` is kept in sync with the page, in both directions; `timeline`
@@ -124,14 +124,6 @@ class RankBoard:
 
     def _page(self) -> Any:
         return importlib.import_module("notebook_prof.ranks.page.queries").RankProtocol(self)
-
-    def _display_(self) -> Any:
-        """Return the page; marimo calls this."""
-        return display(self, as_widget=True)
-
-    def _ipython_display_(self, **kwargs: Any) -> None:
-        """Show the page if the front-end supports it; see `Profile._ipython_display_`."""
-        display(self, **kwargs)
 
     def _timelines_in_file(self, numbers: Sequence[int] | None) -> tuple[Profile | None, str]:
         """Return the timelines in a file, and a sentence about them."""

@@ -30,11 +30,8 @@ def is_ours(path: Path) -> bool:
     """Return whether a folder or a zip is marked as a recording in our format, even if it is incomplete."""
     try:
         if path.is_dir():
-            return any(
-                _says_so((path / name).read_bytes()) for name in (FIRST, LAST) if _is_small_file(path / name)
-            )
-        with path.open("rb") as file:
-            head = file.read(_START)
+            return any(_says_so(_start(path / name)) for name in (FIRST, LAST) if (path / name).is_file())
+        head = _start(path)
         if not head.startswith(_ZIP):
             return False
         if starts_like_ours(head):
@@ -175,9 +172,10 @@ def check_version(content: Mapping[str, Any]) -> None:
         )
 
 
-def _is_small_file(path: Path) -> bool:
-    return path.is_file() and path.stat().st_size < 1 << 30
+def _start(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(_START)
 
 
 def _says_so(start: bytes) -> bool:
-    return f'"format": "{FORMAT}"'.encode() in start[:_START]
+    return f'"format": "{FORMAT}"'.encode() in start

@@ -263,7 +263,6 @@ def _of_start(position: IntArray, recorded: Waits, at: IntArray, queues: GraphEd
 def _of_thread(
     graph: Dependences, threads: IntArray, waits: ThreadWaits, recorded: Waits, at: IntArray
 ) -> GraphEdges:
-    """Return edges from instants of threads to waits."""
     bound = _bound(recorded, at, recorded.row < 0, np.searchsorted(threads, recorded.track))
     if graph.between is None or not len(graph.between.call):
         return bound

@@ -188,7 +188,6 @@ class BufferLog:
 
 
 def add_name(buffer: Buffer, name: str) -> None:
-    """Add another name that leads to a buffer."""
     if name != buffer.name and len(buffer.others) < MOST_OTHER_NAMES and name not in buffer.others:
         buffer.others.append(name)
 

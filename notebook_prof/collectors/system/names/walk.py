@@ -94,7 +94,6 @@ class Walk:
 
     @property
     def over(self) -> bool:
-        """Whether the budget is spent."""
         return self._now_ns() >= self._budget_ns
 
     @property

@@ -1,17 +1,12 @@
-"""Native copies of recordings beside their files, which open faster."""
+"""The work on one rank, in any process: read, reduce, drop."""
 
 from __future__ import annotations
 
-import os
 import pickle
-import secrets
-import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -21,66 +16,6 @@ from ..errors import NotebookProfError
 from ..readers import read_trace
 from ..trace import ImportReport, Trace
 from .files import RankFile
-
-Cache: TypeAlias = str | os.PathLike[str] | bool | None
-FOLDER: Final = ".notebook_prof"
-
-
-def twin_path(file: RankFile, cache: Cache) -> Path | None:
-    """Return the path of a file's native copy; None without a cache, and for native files."""
-    # The name contains size and modification time, so that a changed file is read again.
-    path = Path(file.path)
-    if cache is None or cache is False or path.is_dir() or path.name.endswith(".nbprof.zip"):
-        return None
-    folder = path.parent / FOLDER if cache is True else Path(cache)
-    status = path.stat()
-    return folder / f"{path.name}-{file.rank}-{status.st_size:x}-{status.st_mtime_ns:x}.nbprof"
-
-
-def open_rank(file: RankFile, cache: Cache = None) -> tuple[Trace, ImportReport]:
-    """Read a rank from its native copy, or read it and write one; the report has problems of the cache."""
-    report = ImportReport()
-    twin = twin_path(file, cache)
-    if twin is not None and twin.exists():
-        try:
-            return read_trace(twin), report
-        except (NotebookProfError, OSError) as error:
-            report.add("cache-damaged", "info", example=str(error), effect="the original was read again")
-            aside = _temporary_path(twin)
-            with suppress(OSError):  # another process was faster
-                twin.rename(aside)
-                shutil.rmtree(aside, ignore_errors=True)
-    trace = read_trace(file.path)
-    if twin is not None:
-        try:
-            twin.parent.mkdir(parents=True, exist_ok=True)
-            _keep(trace, twin)
-        except (NotebookProfError, OSError) as error:
-            effect = "the original will be read again next time"
-            advice = "give cache= a writable folder"
-            report.add("cache-not-written", "info", example=str(error), effect=effect, advice=advice)
-    return trace, report
-
-
-def _keep(trace: Trace, twin: Path) -> None:
-    """Write a copy, unless another thread or process has done so: existing copies are never replaced."""
-    own = _temporary_path(twin)
-    try:
-        trace.save(own, "native")
-        try:
-            own.rename(twin)
-        except OSError:
-            if not twin.exists():
-                raise
-    finally:
-        shutil.rmtree(own, ignore_errors=True)
-
-
-def _temporary_path(twin: Path) -> Path:
-    return twin.with_name(f".{secrets.token_hex(6)}.{twin.name}")
-
-
-# The work on each rank, in any process: read, reduce, drop.
 
 Analyses: TypeAlias = Mapping[str, tuple[Callable[..., Any], Mapping[str, Any]]]
 """The analysis and its further arguments, by internal name."""
@@ -104,13 +39,13 @@ class Reduction:
     seconds: float = 0.0
 
 
-def reduce_rank(file: RankFile, analyses: Analyses, cache: Cache = None) -> Reduction:
+def reduce_rank(file: RankFile, analyses: Analyses) -> Reduction:
     """Read a rank, apply the analyses, and keep only their results."""
     # Errors of a file or an analysis are not raised: the other ranks are still needed.
     started = time.perf_counter()
     result = Reduction(file.rank)
     try:
-        trace, trouble = open_rank(file, cache)
+        trace = read_trace(file.path)
     except (NotebookProfError, OSError, MemoryError) as error:
         result.read = False
         example = f"rank {file.rank}: {error or type(error).__name__}"
@@ -118,7 +53,6 @@ def reduce_rank(file: RankFile, analyses: Analyses, cache: Cache = None) -> Redu
         result.report.add("rank-unreadable", "error", example=example, effect=effect)
         return result
     result.report.extend(trace.report)
-    result.report.extend(trouble)
     result.facts = _facts(trace)
     _apply(trace, analyses, result)
     result.seconds = time.perf_counter() - started
